@@ -1,0 +1,67 @@
+# Every target sets up what it needs. PORT and DATA_DIR may come from the environment or from this command line.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+export PORT ?= 3000
+export DATA_DIR ?= .local
+export SAM_CLI_TELEMETRY := 0
+export PYTHONPATH := layers/queuelog/python:functions:.
+
+# The newest Python that starts: a pyenv shim may be on the PATH for a version that isn't installed.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt layers/queuelog/requirements.txt
+	@test -n "$(PYTHON)" || { echo "Queuelog needs Python 3.11 or newer on the PATH; set PYTHON=/path/to/python3 if it is elsewhere." >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev -r layers/queuelog/requirements.txt -c constraints.txt
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## Make .venv with every pinned development dependency
+
+.PHONY: run
+run: $(READY) ## Start the local API on PORT (3000), its data in DATA_DIR (.local)
+	@exec $(BIN)/python -m local
+
+.PHONY: key
+key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=… EXPIRES=… STACK=…]
+	@$(BIN)/python -m local.key
+
+.PHONY: test
+test: $(READY) ## Run the tests, with the core's coverage
+	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
+
+.PHONY: format
+format: $(READY) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: lint
+lint: $(READY) ## Check format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+.PHONY: check
+check: lint test ## Everything a change must pass: lint and test
+
+.PHONY: openapi
+openapi: $(READY) ## Write docs/api/openapi.json from the handlers
+	$(BIN)/python -m local.openapi
+
+.PHONY: build
+build: $(READY) ## Validate the template and build what sam deploy ships
+	$(BIN)/sam validate --lint
+	PYTHON="$(abspath $(BIN)/python)" $(BIN)/sam build
+
+.PHONY: bench
+bench: $(READY) ## Measure speed, as ratios within one run
+	$(BIN)/python -m benchmarks
