@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import sqlite3
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+
+from queuelog.errors import NotADatabase, SchemaTooNew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: "QLOG" in ASCII, in SQLite's header: tells a queue from any other application's database.
+APPLICATION_ID = 0x514C4F47
+
+
+class Version(NamedTuple):
+    """A schema's version: a minor one only adds, so that functions of the release before still work beside it.
+
+    `PRAGMA user_version` keeps it as 1000 times major plus minor; 0.0 is an empty file.
+    """
+
+    major: int
+    minor: int
+
+
+class Migration(NamedTuple):
+    """The statements that lead to a version, from a file named <major>.<minor>_<what>.sql."""
+
+    version: Version
+    script: str
+
+
+def load() -> list[Migration]:
+    """Return all migrations, the oldest first."""
+    folder = files("queuelog.store") / "migrations"
+    found = []
+    for each in folder.iterdir():
+        major, minor = each.name.partition("_")[0].split(".")
+        found.append(Migration(Version(int(major), int(minor)), each.read_text("utf-8")))
+    return sorted(found)
+
+
+def pending(connection: sqlite3.Connection) -> list[Migration]:
+    """Return what the file still needs; raise SchemaTooNew, and NotADatabase for another application's file."""
+    # One statement sees one state of the file: half of it from before another process made the tables would look foreign.
+    number, application_id, tables = connection.execute(
+        "SELECT * FROM pragma_user_version, pragma_application_id, (SELECT count(*) FROM sqlite_master)"
+    ).fetchone()
+    if application_id != APPLICATION_ID and tables:
+        raise NotADatabase("The file is another application's SQLite database: point QUEUELOG_DATABASE elsewhere.")
+    version = Version(*divmod(number, 1000))
+    known = load()
+    if version.major > known[-1].version.major:
+        raise SchemaTooNew
+    return [migration for migration in known if migration.version > version]
+
+
+def apply(connection: sqlite3.Connection, migrations: list[Migration]) -> None:
+    """Bring the schema up to date inside the caller's transaction."""
+    for migration in migrations:
+        for statement in _statements(migration.script):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {migration.version.major * 1000 + migration.version.minor}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; executescript can't serve, since it commits the open transaction first."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,1 @@
+SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(:ids));
