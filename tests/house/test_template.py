@@ -1,0 +1,489 @@
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+
+from queuelog.job import TYPE_PATTERN
+from queuelog.principal import Role
+from queuelog.registry import new_entry
+from tests.house.template import ROOT, listed, properties, resources, source, statements, target, translated
+
+ROUTES = {
+    ("POST", "/jobs"): "EnqueueJobFunction",
+    ("GET", "/jobs"): "ListJobsFunction",
+    ("GET", "/jobs/{id}"): "GetJobFunction",
+    ("POST", "/jobs/claim"): "ClaimJobFunction",
+    ("POST", "/jobs/{id}/complete"): "CompleteJobFunction",
+    ("POST", "/jobs/{id}/fail"): "FailJobFunction",
+}
+WITH_FILE = {*ROUTES.values(), "HealthFunction"}
+FUNCTIONS = {*WITH_FILE, "AuthorizeFunction"}
+ROLES = ["RouteRole", "HealthRole", "AuthorizeRole"]
+
+# Every type of answer that API Gateway gives by itself, with the status that callers are to see.
+GATEWAY_STATUS = {
+    "ACCESS_DENIED": 401,
+    "API_CONFIGURATION_ERROR": 500,
+    "AUTHORIZER_CONFIGURATION_ERROR": 500,
+    "AUTHORIZER_FAILURE": 500,
+    "BAD_REQUEST_BODY": 400,
+    "BAD_REQUEST_PARAMETERS": 400,
+    "DEFAULT_4XX": 400,
+    "DEFAULT_5XX": 500,
+    "EXPIRED_TOKEN": 403,
+    "INTEGRATION_FAILURE": 500,
+    "INTEGRATION_TIMEOUT": 500,
+    "INVALID_API_KEY": 403,
+    "INVALID_SIGNATURE": 403,
+    "MISSING_AUTHENTICATION_TOKEN": 403,
+    "QUOTA_EXCEEDED": 429,
+    "REQUEST_TOO_LARGE": 413,
+    "RESOURCE_NOT_FOUND": 404,
+    "THROTTLED": 429,
+    "UNAUTHORIZED": 401,
+    "UNSUPPORTED_MEDIA_TYPE": 415,
+    "WAF_FILTERED": 403,
+}
+SLUGS = {
+    400: "bad-request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    413: "payload-too-large",
+    415: "unsupported-media-type",
+    429: "too-many-requests",
+    500: "internal-error",
+}
+
+# The only actions that may be allowed on every resource: those for which AWS knows no narrower one.
+ON_EVERYTHING = {
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+
+
+def body() -> dict[str, Any]:
+    return dict(properties("QueueApi")["Body"])
+
+
+def doors() -> dict[tuple[str, str], tuple[str, str]]:
+    """Return what each method and path of the API asks for and reaches: (scheme, function)."""
+    found = {}
+    for path, methods in body()["paths"].items():
+        for method, operation in methods.items():
+            (security,) = operation["security"]
+            (scheme,) = security
+            (function,) = re.findall(
+                r"\$\{(\w+)\.Arn\}", operation["x-amazon-apigateway-integration"]["uri"]["Fn::Sub"]
+            )
+            found[method.upper(), path] = (scheme, function)
+    return found
+
+
+def gateway_response(response_type: str) -> dict[str, Any]:
+    responses = body()["x-amazon-apigateway-gateway-responses"]
+    default = "DEFAULT_5XX" if GATEWAY_STATUS[response_type] >= 500 else "DEFAULT_4XX"
+    return dict(responses.get(response_type, responses[default]))
+
+
+def role_of(function: str) -> str:
+    return target(properties(function)["Role"])
+
+
+def test_every_route_takes_a_key_and_below_iam_a_signature_and_only_health_is_open() -> None:
+    with_key = {(method, path): ("KeyAuthorizer", function) for (method, path), function in ROUTES.items()}
+    signed = {(method, f"/iam{path}"): ("AWS_IAM", function) for (method, path), function in ROUTES.items()}
+    assert doors() == with_key | signed | {("GET", "/health"): ("NONE", "HealthFunction")}
+
+
+def test_the_schemes_are_a_lambda_authoriser_and_signature_version_4() -> None:
+    schemes = body()["components"]["securitySchemes"]
+    assert set(schemes) == {"KeyAuthorizer", "AWS_IAM"}
+    assert schemes["AWS_IAM"]["x-amazon-apigateway-authtype"] == "awsSigv4"
+    authorizer = schemes["KeyAuthorizer"]["x-amazon-apigateway-authorizer"]
+    assert schemes["KeyAuthorizer"]["name"] == "X-Api-Key"
+    assert (authorizer["type"], authorizer["authorizerResultTtlInSeconds"]) == ("token", 60)
+    assert target(authorizer["authorizerUri"]["Fn::Sub"][1]["__FunctionArn__"]) == "AuthorizeFunction"
+
+
+def test_only_what_looks_like_a_key_reaches_the_authoriser() -> None:
+    scheme = body()["components"]["securitySchemes"]["KeyAuthorizer"]
+    pattern = scheme["x-amazon-apigateway-authorizer"]["identityValidationExpression"]
+    key, _ = new_entry("somebody", [Role.ADMIN])
+    assert re.fullmatch(pattern, key)
+    assert not any(re.fullmatch(pattern, other) for other in ("", "x", key[:-1], key + "x", f"Bearer {key}"))
+
+
+def test_callers_need_no_right_to_invoke_functions() -> None:
+    operations = [operation for methods in body()["paths"].values() for operation in methods.values()]
+    assert not any("credentials" in operation["x-amazon-apigateway-integration"] for operation in operations)
+
+
+def test_api_gateway_may_invoke_each_function_for_its_own_routes_only() -> None:
+    allowed = set()
+    for permission in resources("AWS::Lambda::Permission").values():
+        assert permission["Principal"] == "apigateway.amazonaws.com"
+        allowed.add(
+            (target(permission["FunctionName"]), permission["SourceArn"]["Fn::Sub"][0].rpartition("${__ApiId__}/")[2])
+        )
+    of_routes = {
+        (function, f"${{__Stage__}}/{method}{prefix}{path.replace('{id}', '*')}")
+        for ((method, path), function), prefix in product(ROUTES.items(), ["", "/iam"])
+    }
+    assert allowed == of_routes | {
+        ("HealthFunction", "${__Stage__}/GET/health"),
+        ("AuthorizeFunction", "authorizers/*"),
+    }
+
+
+def test_there_is_one_stage_which_throttles_every_route() -> None:
+    (stage,) = resources("AWS::ApiGateway::Stage").values()
+    assert stage["StageName"] == "v1"
+    assert stage["MethodSettings"] == [
+        {
+            "ResourcePath": "/*",
+            "HttpMethod": "*",
+            "ThrottlingRateLimit": {"Ref": "ThrottlingRate"},
+            "ThrottlingBurstLimit": {"Ref": "ThrottlingBurst"},
+        }
+    ]
+    defaults = {name: source()["Parameters"][name]["Default"] for name in ("ThrottlingRate", "ThrottlingBurst")}
+    assert defaults == {"ThrottlingRate": 50, "ThrottlingBurst": 100}
+
+
+def test_the_access_log_is_off_until_asked_for_and_holds_no_key() -> None:
+    (stage,) = resources("AWS::ApiGateway::Stage").values()
+    condition, setting, otherwise = stage["AccessLogSetting"]["Fn::If"]
+    assert otherwise == {"Ref": "AWS::NoValue"}
+    assert translated()["Conditions"][condition] == {"Fn::Equals": [{"Ref": "AccessLog"}, "on"]}
+    assert source()["Parameters"]["AccessLog"]["Default"] == "off"
+    assert "request_id" in json.loads(setting["Format"])
+    assert "header" not in setting["Format"]
+    assert "apiKey" not in setting["Format"]
+
+
+def test_bodies_reach_the_functions_as_the_bytes_that_were_sent() -> None:
+    assert body()["x-amazon-apigateway-binary-media-types"] == ["*/*"]
+
+
+@pytest.mark.parametrize("response_type", GATEWAY_STATUS)
+def test_api_gateways_own_answers_are_problems(response_type: str) -> None:
+    status = GATEWAY_STATUS[response_type]
+    response = gateway_response(response_type)
+    problem = json.loads(response["responseTemplates"]["application/json"])
+    assert list(problem) == ["type", "title", "status", "detail"]
+    assert problem["type"] == f"urn:queuelog:problem:{SLUGS[status]}"
+    assert (problem["status"], response["statusCode"]) == (status, str(status))
+    assert problem["title"]
+    assert problem["detail"].endswith(".")
+    # A dollar sign would be taken for a variable of the gateway.
+    assert "$" not in json.dumps(problem)
+    headers = {"gatewayresponse.header.Content-Type": "'application/problem+json'"}
+    if status == 429:
+        headers["gatewayresponse.header.Retry-After"] = "'1'"
+    assert response["responseParameters"] == headers
+
+
+def test_one_kind_of_problem_has_one_title() -> None:
+    problems = [
+        json.loads(response["responseTemplates"]["application/json"])
+        for response in body()["x-amazon-apigateway-gateway-responses"].values()
+    ]
+    assert len({(problem["type"], problem["title"]) for problem in problems}) == len(SLUGS)
+
+
+def test_there_are_eight_functions_of_one_folder_and_one_layer() -> None:
+    functions = resources("AWS::Lambda::Function")
+    assert set(functions) == FUNCTIONS
+    (layer,) = resources("AWS::Lambda::LayerVersion")
+    assert all(function["Layers"] == [{"Ref": layer}] for function in functions.values())
+    assert len({json.dumps(function["Code"]) for function in functions.values()}) == 1
+    assert not (ROOT / "functions" / "requirements.txt").exists()
+
+
+@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+def test_a_functions_handler_has_the_functions_name(function: str) -> None:
+    words = re.findall(r"[A-Z][a-z]+", function.removesuffix("Function"))
+    assert properties(function)["Handler"] == "_".join(words).lower() + ".handler"
+
+
+def test_functions_end_before_api_gateway_gives_up_on_them() -> None:
+    assert {function["Timeout"] for function in resources("AWS::Lambda::Function").values()} == {15}
+
+
+def test_functions_are_traced() -> None:
+    assert all(each["TracingConfig"] == {"Mode": "Active"} for each in resources("AWS::Lambda::Function").values())
+
+
+def test_the_layer_serves_both_architectures() -> None:
+    (layer,) = resources("AWS::Lambda::LayerVersion").values()
+    assert layer["CompatibleArchitectures"] == source()["Parameters"]["Architecture"]["AllowedValues"]
+    runtimes = {function["Runtime"] for function in resources("AWS::Lambda::Function").values()}
+    assert set(layer["CompatibleRuntimes"]) == runtimes
+    makefile = (ROOT / "layers" / "queuelog" / "Makefile").read_text(encoding="utf-8")
+    assert {"manylinux2014_x86_64", "manylinux2014_aarch64"} <= set(makefile.split())
+    assert {f"python{version}" for version in re.findall(r"--python-version (\S+)", makefile)} == runtimes
+
+
+def test_everything_that_the_layer_carries_is_pinned() -> None:
+    lines = (ROOT / "layers" / "queuelog" / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    required = [line for line in lines if line and not line.startswith("#")]
+    assert required
+    assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", line) for line in required)
+
+
+def test_variables_are_the_same_everywhere_and_the_secret_is_named_to_the_authoriser_alone() -> None:
+    common = {
+        "POWERTOOLS_LOG_LEVEL",
+        "POWERTOOLS_METRICS_NAMESPACE",
+        "POWERTOOLS_SERVICE_NAME",
+        "QUEUELOG_ADMIN_ROLE_ARNS",
+        "QUEUELOG_DATABASE",
+        "QUEUELOG_JOB_TYPES",
+        "QUEUELOG_PRODUCER_ROLE_ARNS",
+        "QUEUELOG_WORKER_ROLE_ARNS",
+    }
+    assert set(source()["Globals"]["Function"]["Environment"]["Variables"]) == common
+    for name, function in resources("AWS::Lambda::Function").items():
+        extra = {"QUEUELOG_REGISTRY_SECRET"} if name == "AuthorizeFunction" else set()
+        assert set(function["Environment"]["Variables"]) == common | extra
+
+
+def test_only_functions_that_use_the_file_mount_it_and_are_in_the_vpc() -> None:
+    functions = resources("AWS::Lambda::Function")
+    assert {name for name, function in functions.items() if "FileSystemConfigs" in function} == WITH_FILE
+    assert {name for name, function in functions.items() if "VpcConfig" in function} == WITH_FILE
+
+
+def test_the_database_lies_on_the_mount() -> None:
+    for name in WITH_FILE:
+        (mount,) = properties(name)["FileSystemConfigs"]
+        assert target(mount["Arn"]) == "AccessPoint"
+        assert properties(name)["Environment"]["Variables"]["QUEUELOG_DATABASE"].startswith(
+            mount["LocalMountPath"] + "/"
+        )
+
+
+def test_functions_are_in_the_two_subnets_that_have_a_mount_target() -> None:
+    subnets = [each["SubnetId"] for each in resources("AWS::EFS::MountTarget").values()]
+    assert len(subnets) == 2
+    assert all(properties(name)["VpcConfig"]["SubnetIds"] == subnets for name in WITH_FILE)
+
+
+def test_a_function_is_made_after_the_mount_targets() -> None:
+    assert set(translated()["Resources"]["AccessPoint"]["DependsOn"]) == set(resources("AWS::EFS::MountTarget"))
+
+
+def test_the_file_belongs_to_a_user_who_is_not_root() -> None:
+    access_point = properties("AccessPoint")
+    owner = access_point["RootDirectory"]["CreationInfo"]
+    assert access_point["PosixUser"] == {"Uid": owner["OwnerUid"], "Gid": owner["OwnerGid"]}
+    assert "0" not in access_point["PosixUser"].values()
+    assert access_point["RootDirectory"]["Path"] != "/"
+
+
+def test_the_file_system_outlives_the_stack() -> None:
+    file_system = translated()["Resources"]["FileSystem"]
+    assert (file_system["DeletionPolicy"], file_system["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_the_file_system_is_encrypted_elastic_and_not_copied_while_in_use() -> None:
+    file_system = properties("FileSystem")
+    assert file_system["Encrypted"] is True
+    assert file_system["ThroughputMode"] == "elastic"
+    assert file_system["BackupPolicy"] == {"Status": "DISABLED"}
+
+
+def test_the_file_system_lets_in_nobody_by_itself() -> None:
+    # Having a policy ends the default, which allows everything; so this one must allow nothing.
+    effects = {each["Effect"] for each in properties("FileSystem")["FileSystemPolicy"]["Statement"]}
+    assert effects == {"Deny"}
+
+
+def test_functions_talk_to_the_file_system_alone() -> None:
+    assert all(
+        properties(name)["VpcConfig"]["SecurityGroupIds"] == [{"Ref": "FunctionSecurityGroup"}] for name in WITH_FILE
+    )
+    (egress,) = properties("FunctionSecurityGroup")["SecurityGroupEgress"]
+    assert (egress["IpProtocol"], egress["FromPort"], egress["ToPort"]) == ("tcp", 2049, 2049)
+    assert egress["DestinationSecurityGroupId"] == {"Ref": "FileSystemSecurityGroup"}
+    assert "SecurityGroupIngress" not in properties("FunctionSecurityGroup")
+
+
+def test_the_file_system_is_reached_from_functions_alone() -> None:
+    for mount_target in resources("AWS::EFS::MountTarget").values():
+        assert mount_target["SecurityGroups"] == [{"Ref": "FileSystemSecurityGroup"}]
+    assert "SecurityGroupIngress" not in properties("FileSystemSecurityGroup")
+    (ingress,) = resources("AWS::EC2::SecurityGroupIngress").values()
+    assert (ingress["IpProtocol"], ingress["FromPort"], ingress["ToPort"]) == ("tcp", 2049, 2049)
+    assert ingress["GroupId"] == {"Ref": "FileSystemSecurityGroup"}
+    assert ingress["SourceSecurityGroupId"] == {"Ref": "FunctionSecurityGroup"}
+
+
+def test_the_network_has_no_way_to_the_internet() -> None:
+    kinds = {each["Type"] for each in translated()["Resources"].values() if each["Type"].startswith("AWS::EC2::")}
+    assert kinds == {
+        "AWS::EC2::RouteTable",
+        "AWS::EC2::SecurityGroup",
+        "AWS::EC2::SecurityGroupIngress",
+        "AWS::EC2::Subnet",
+        "AWS::EC2::SubnetRouteTableAssociation",
+        "AWS::EC2::VPC",
+        "AWS::EC2::VPCEndpoint",
+    }
+    (endpoint,) = resources("AWS::EC2::VPCEndpoint").values()
+    assert endpoint["VpcEndpointType"] == "Gateway"
+
+
+def test_a_vpc_of_ones_own_takes_the_place_of_every_part_of_the_new_one() -> None:
+    own = {"AWS::EC2::RouteTable", "AWS::EC2::Subnet", "AWS::EC2::SubnetRouteTableAssociation", "AWS::EC2::VPC"}
+    made = [each for each in translated()["Resources"].values() if each["Type"] in own]
+    assert {each.get("Condition") for each in made} == {"NewVpc"}
+    for group in resources("AWS::EC2::SecurityGroup").values():
+        assert group["VpcId"] == {"Fn::If": ["NewVpc", {"Ref": "Vpc"}, {"Ref": "VpcId"}]}
+
+
+def test_the_secret_is_made_without_a_value_that_a_deploy_could_put_back() -> None:
+    assert set(properties("RegistrySecret")) == {"Description"}
+
+
+def test_only_the_authoriser_reads_the_secret() -> None:
+    about_secrets = {
+        role: [each for each in statements(role) if "secretsmanager" in json.dumps(each)] for role in ROLES
+    }
+    (allowed,) = about_secrets.pop("AuthorizeRole")
+    assert allowed["Action"] == "secretsmanager:GetSecretValue"
+    assert allowed["Resource"] == {"Ref": "RegistrySecret"}
+    assert not any(about_secrets.values())
+    assert {name for name in FUNCTIONS if role_of(name) == "AuthorizeRole"} == {"AuthorizeFunction"}
+
+
+def test_health_may_look_at_the_file_and_only_routes_may_write_it() -> None:
+    allowed = {
+        role: {
+            action
+            for statement in statements(role)
+            for action in listed(statement["Action"])
+            if action.startswith("elasticfilesystem:")
+        }
+        for role in ROLES
+    }
+    assert allowed == {
+        "RouteRole": {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"},
+        "HealthRole": {"elasticfilesystem:ClientMount"},
+        "AuthorizeRole": set(),
+    }
+    assert {name for name in FUNCTIONS if role_of(name) == "HealthRole"} == {"HealthFunction"}
+
+
+def test_the_file_is_reached_through_the_access_point_alone() -> None:
+    for role in ("RouteRole", "HealthRole"):
+        (statement,) = [each for each in statements(role) if "elasticfilesystem" in json.dumps(each["Action"])]
+        assert target(statement["Resource"]) == "FileSystem"
+        (access_point,) = statement["Condition"]["StringEquals"].values()
+        assert target(access_point) == "AccessPoint"
+
+
+def test_every_function_has_a_log_of_its_own_that_is_kept_for_a_while() -> None:
+    logs = {name: target(properties(name)["LoggingConfig"]["LogGroup"]) for name in FUNCTIONS}
+    assert len(set(logs.values())) == len(FUNCTIONS)
+    for name, log in logs.items():
+        assert properties(log)["RetentionInDays"] == {"Ref": "LogRetentionDays"}
+        module = properties(name)["Handler"].removesuffix(".handler")
+        assert properties(log)["LogGroupName"]["Fn::Sub"].endswith(f"/{module}")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_writes_the_logs_of_its_own_functions_and_makes_no_group(role: str) -> None:
+    (statement,) = [each for each in statements(role) if "logs:" in json.dumps(each["Action"])]
+    assert statement["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
+    own = {target(properties(name)["LoggingConfig"]["LogGroup"]) for name in FUNCTIONS if role_of(name) == role}
+    assert {target(resource) for resource in listed(statement["Resource"])} == own
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_allows_nothing_wider_than_aws_forces(role: str) -> None:
+    for statement in statements(role):
+        if statement["Effect"] == "Deny":
+            continue
+        actions = set(listed(statement["Action"]))
+        assert not any("*" in action for action in actions)
+        if any("*" in json.dumps(resource) for resource in listed(statement["Resource"])):
+            assert actions <= ON_EVERYTHING
+
+
+def test_a_functions_own_code_may_not_touch_the_network() -> None:
+    allow, deny = properties("NetworkPolicy")["PolicyDocument"]["Statement"]
+    assert (allow["Effect"], deny["Effect"]) == ("Allow", "Deny")
+    assert deny["Action"] == allow["Action"]
+    assert deny["Condition"] == {"Null": {"lambda:SourceFunctionArn": "false"}}
+
+
+def test_the_authoriser_has_no_rights_in_the_network() -> None:
+    assert not any("ec2:" in json.dumps(each) for each in statements("AuthorizeRole"))
+
+
+def test_lambda_alone_may_take_a_role() -> None:
+    assert set(resources("AWS::IAM::Role")) == set(ROLES)
+    for role in ROLES:
+        (statement,) = properties(role)["AssumeRolePolicyDocument"]["Statement"]
+        assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
+
+
+def test_concurrency_is_reserved_only_when_asked_for_and_never_the_authorisers() -> None:
+    assert source()["Parameters"]["ReservedConcurrency"]["Default"] == 0
+    for name in WITH_FILE:
+        condition, value, otherwise = properties(name)["ReservedConcurrentExecutions"]["Fn::If"]
+        assert (value, otherwise) == ({"Ref": "ReservedConcurrency"}, {"Ref": "AWS::NoValue"})
+        assert translated()["Conditions"][condition] == {
+            "Fn::Not": [{"Fn::Equals": [{"Ref": "ReservedConcurrency"}, "0"]}]
+        }
+    assert "ReservedConcurrentExecutions" not in properties("AuthorizeFunction")
+
+
+@pytest.mark.parametrize("name", source()["Parameters"])
+def test_a_parameter_has_a_default_a_limit_and_says_what_it_is(name: str) -> None:
+    parameter = source()["Parameters"][name]
+    assert "Default" in parameter
+    assert parameter["Description"].endswith(".")
+    assert {"AllowedPattern", "AllowedValues", "MinValue"} & set(parameter)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("JobTypes", ["email", "a.b:c_d-e", "X" * 100], ["", "-x", "a b", "X" * 101]),
+        ("ProducerRoleArns", ["", "arn:aws:iam::123456789012:role/path/Name"], ["*", "arn:aws:iam::1:role/x"]),
+        ("WorkerRoleArns", ["", "arn:aws-cn:iam::123456789012:role/N"], ["arn:aws:iam::123456789012:user/Name"]),
+        ("AdminRoleArns", ["", "arn:aws:iam::123456789012:role/a+b=c.d@e-f_g"], ["arn:aws:iam::123456789012:root"]),
+        ("VpcId", ["", "vpc-0a1b2c3d"], ["default", "vpc-"]),
+        ("SubnetIds", ["", "subnet-0a,subnet-0b", "subnet-0a,subnet-0b,subnet-0c"], ["subnet-0a", "subnet-0a,"]),
+        ("RouteTableIds", ["", "rtb-0a", "rtb-0a,rtb-0b"], ["rtb-0a, rtb-0b", "main"]),
+    ],
+)
+def test_a_parameter_takes_what_is_meant_and_refuses_the_rest(name: str, good: list[str], bad: list[str]) -> None:
+    pattern = source()["Parameters"][name]["AllowedPattern"]
+    assert all(re.fullmatch(pattern, value) for value in good)
+    assert not any(re.fullmatch(pattern, value) for value in bad)
+
+
+def test_the_parameter_of_types_and_the_core_agree_on_what_a_type_is() -> None:
+    assert source()["Parameters"]["JobTypes"]["AllowedPattern"] == TYPE_PATTERN
+
+
+def test_the_outputs_name_both_doors_and_the_way_to_a_first_key() -> None:
+    outputs = {name: output["Value"] for name, output in translated()["Outputs"].items()}
+    assert outputs["Url"]["Fn::Sub"].endswith("/v1")
+    assert outputs["IamUrl"]["Fn::Sub"] == outputs["Url"]["Fn::Sub"] + "/iam"
+    assert outputs["RegistrySecret"] == {"Ref": "RegistrySecret"}
+    assert outputs["FirstKey"]["Fn::Sub"].startswith("make key STACK=${AWS::StackName} ")
