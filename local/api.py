@@ -1,0 +1,101 @@
+"""The API on this machine: SAM CLI's API Gateway emulator over the template's functions, called in this process.
+
+Routes, authoriser, variables and the gateway's own answers come from template.yaml. What differs from an account:
+- There is no stage in the paths: /jobs, not /v1/jobs.
+- Nothing checks signatures: every call under /iam is answered with the functions' own 401, and never with API
+  Gateway's 403.
+- The authoriser is asked at every request and reads the registry each time: a new or revoked key counts at once.
+- GET /jobs/claim and POST /jobs/claim/complete are taken for a job called claim, which doesn't exist (404); API
+  Gateway knows no such routes (403).
+- Nothing stops a function after its time-out, nothing is throttled, and requests are served one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from samcli.lib.providers.api_provider import ApiProvider
+from samcli.lib.providers.sam_function_provider import SamFunctionProvider
+from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
+
+from local.data import DataDirectory
+from local.functions import Functions
+from local.gateway import Gateway, GatewayResponses
+from local.server import HOST, Server, listen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+    from samcli.lib.providers.provider import Api, Function
+
+    from queuelog import Clock
+
+TEMPLATE = Path(__file__).resolve().parent.parent / "template.yaml"
+
+
+class LocalApi:
+    """A running local API, as a context manager.
+
+    The port 0 takes a free one; a clock stands in for the machine's in every function; `report` gets a line for each
+    request. Inside, `url` has no slash at its end, `keys` holds a key for each role, and `has_new_keys` says whether
+    this start made them.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        port: int = 0,
+        clock: Clock | None = None,
+        report: Callable[[str], None] = lambda _: None,
+        template: Path = TEMPLATE,
+    ) -> None:
+        self.data = DataDirectory(Path(data_dir).resolve())
+        self._port = port
+        self._clock = clock
+        self._report = report
+        self._template = template
+
+    def __enter__(self) -> Self:
+        """Start; raise CannotStartError."""
+        with listen(self._port) as listener:
+            self.has_new_keys = self.data.prepare()
+            self.keys: Mapping[str, str] = self.data.read_keys()
+            port = listener.getsockname()[1]
+            self.url = f"http://{HOST}:{port}"
+            # The emulator counts the use of authorisers; this keeps the counts at home.
+            os.environ["SAM_CLI_TELEMETRY"] = "0"
+            functions, api, responses = _read(self._template)
+            self._functions = Functions(functions, self._variables(), self._clock)
+            gateway = Gateway(api, self._functions, GatewayResponses(responses), HOST, port)
+            self._server = Server(listener, gateway.app, self._report)
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Answer what has been asked, then stop."""
+        self._server.stop()
+        self._functions.close()
+
+    def _variables(self) -> dict[str, str | None]:
+        return {
+            "QUEUELOG_DATABASE": str(self.data.database),
+            "QUEUELOG_REGISTRY_FILE": str(self.data.principals),
+            "QUEUELOG_REGISTRY_SECRET": None,
+        }
+
+
+def _read(template: Path) -> tuple[list[Function], Api, dict[str, Any]]:
+    """Return a template's functions, its API's routes with their authoriser, and the gateway's own answers."""
+    with warnings.catch_warnings():
+        # SAM CLI calls what its own translator has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        stacks, _ = SamLocalStackProvider.get_stacks(str(template))
+        resources = stacks[0].resources.values()
+        functions = list(SamFunctionProvider(stacks).get_all())
+        api = ApiProvider(stacks).api
+    (properties,) = (each["Properties"] for each in resources if each["Type"] == "AWS::Serverless::Api")
+    return functions, api, properties.get("GatewayResponses", {})
