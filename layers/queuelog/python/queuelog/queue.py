@@ -7,7 +7,6 @@ from queuelog.clock import Clock, SystemClock
 from queuelog.errors import Conflict, Fault, Forbidden, IdempotencyKeyReused, InvalidRequest, NotFound
 from queuelog.job import DEFAULT_MAX_RETRIES, Enqueued, Job, JobPriority, JobStatus, NewJob
 from queuelog.page import JobFilter, Order, Page, decode_cursor, encode_cursor
-from queuelog.redaction import clean
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -116,6 +115,9 @@ class Queue:
         The error's text is cleaned of secrets, paths and stack traces before it is stored.
         """
         principal.require("fail")
+        # Only this verb needs the patterns, which take every cold start several milliseconds to compile.
+        from queuelog.redaction import clean  # noqa: PLC0415
+
         cleaned = None if error is None else clean(error)
         job = self._store.fail(id, worker_id=principal.worker_id, error=cleaned, now=now)
         if job is None:

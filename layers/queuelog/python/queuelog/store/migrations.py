@@ -42,7 +42,7 @@ def load() -> list[Migration]:
 
 def pending(connection: sqlite3.Connection) -> list[Migration]:
     """Return what the file still needs; raise SchemaTooNew, and NotADatabase for another application's file."""
-    # One statement sees one state of the file: half of it from before another process made the tables would look foreign.
+    # One statement, so that it sees one state of a file that another process is just making.
     number, application_id, tables = connection.execute(
         "SELECT * FROM pragma_user_version, pragma_application_id, (SELECT count(*) FROM sqlite_master)"
     ).fetchone()

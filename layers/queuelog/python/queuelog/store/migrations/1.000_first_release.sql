@@ -1,7 +1,7 @@
 -- Version 1.0. SQLite can't alter a CHECK, and functions of two releases run side by side in every deploy,
 -- so whatever a later release will need of one is allowed from the start.
 -- Not STRICT: newer SQLite (seen with 3.54) reads a STRICT table from end to end for each column added to it, and a
--- migration has to fit into a request. The CHECKs hold the types as well: text is never between two numbers.
+-- migration has to fit into a request. The CHECKs hold the types as well: text is never between two numbers, but 1.5 is.
 
 CREATE TABLE jobs (
     -- AUTOINCREMENT: an id is never used again, so a late caller can't finish somebody else's job.
@@ -17,7 +17,7 @@ CREATE TABLE jobs (
         CONSTRAINT due_at_fixed_width CHECK (length(due_at) = 24),
     retry_count INTEGER NOT NULL DEFAULT 0,
     max_retries INTEGER NOT NULL
-        CONSTRAINT max_retries_range CHECK (max_retries BETWEEN 0 AND 25),
+        CONSTRAINT max_retries_range CHECK (typeof(max_retries) = 'integer' AND max_retries BETWEEN 0 AND 25),
     claimed_at TEXT
         CONSTRAINT claimed_at_fixed_width CHECK (length(claimed_at) = 24),
     worker_id TEXT
@@ -37,13 +37,13 @@ CREATE TABLE jobs (
         CONSTRAINT reason_known CHECK (reason IN ('failed', 'lease_expired')),
     -- Bytes that the payload takes inside a Lambda answer, where the body is quoted once more.
     encoded_size INTEGER NOT NULL
-        CONSTRAINT encoded_size_range CHECK (encoded_size BETWEEN 0 AND 1000000),
+        CONSTRAINT encoded_size_range CHECK (typeof(encoded_size) = 'integer' AND encoded_size BETWEEN 0 AND 1000000),
     -- The large ones come last: a row that spills into other pages then shows the rest without reading them.
     error TEXT
         CONSTRAINT error_length CHECK (length(error) <= 1000),
     payload TEXT NOT NULL
         CONSTRAINT payload_size CHECK (length(CAST(payload AS BLOB)) <= 65536),
-    CONSTRAINT retry_count_range CHECK (retry_count BETWEEN 0 AND max_retries),
+    CONSTRAINT retry_count_range CHECK (typeof(retry_count) = 'integer' AND retry_count BETWEEN 0 AND max_retries),
     CONSTRAINT pending_is_unheld CHECK (status <> 'pending' OR (worker_id IS NULL AND claimed_at IS NULL)),
     CONSTRAINT running_is_held CHECK (status <> 'running' OR (worker_id IS NOT NULL AND claimed_at IS NOT NULL))
 );

@@ -1,0 +1,158 @@
+"""What holds when several processes use one file at once, on either kind of file system."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from queuelog import JobStatus, Queue, Store
+from tests.support import add_jobs, admin, directory_in_memory, query, start_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROCESSES = 8
+KILLS = 20
+
+
+class Caller:
+    """One process of a race."""
+
+    def __init__(self, action: str, network: bool, name: str) -> None:
+        arguments = [action, "network" if network else "local", name]
+        self.process = start_python("-m", "tests.race.caller", *arguments, stdin=subprocess.PIPE)
+        self.output = self.process.stdout
+        self.input = self.process.stdin
+
+    def tell(self, path: Path, word: str) -> None:
+        assert self.input is not None
+        self.input.write(f"{path} {word}\n")
+        self.input.flush()
+
+    def line(self) -> str:
+        assert self.output is not None
+        line = self.output.readline()
+        assert line.endswith("\n"), "the process ended"
+        return line.rstrip("\n")
+
+    def kill(self) -> list[str]:
+        """Kill it, wherever it is; return what it had been told until then."""
+        self.process.kill()
+        output, _ = self.process.communicate()
+        return [line.rstrip("\n") for line in output.splitlines(keepends=True) if line.endswith("\n")]
+
+
+@contextmanager
+def callers(action: str, network: bool) -> Iterator[list[Caller]]:
+    with ExitStack() as started:
+        found = []
+        for number in range(PROCESSES):
+            caller = Caller(action, network, f"process-{number}")
+            started.callback(caller.process.communicate)
+            found.append(caller)
+        for caller in found:
+            assert caller.line() == "ready"
+        yield found
+    assert [caller.process.returncode for caller in found] == [0] * PROCESSES
+
+
+@pytest.fixture(params=[False, True], ids=["local", "network"])
+def network(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def path(network: bool) -> Iterator[Path]:
+    with directory_in_memory() as folder:
+        path = Path(folder) / "queue.db"
+        open_and_close(path, network)
+        yield path
+
+
+def open_and_close(path: Path, network: bool) -> None:
+    store = Store(path, network=network)
+    Queue(store).bound(admin()).list()
+    store.close()
+
+
+def is_sound(path: Path) -> bool:
+    return query(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_8_processes_claim_2_000_jobs_each_exactly_once(path: Path, network: bool) -> None:
+    add_jobs(path, 2_000, priority="(n % 4) * 10", type="'type-' || (n % 3)")
+    claimed: dict[str, list[int]] = {}
+    with callers("claim_all", network) as racing:
+        for caller in racing:
+            caller.tell(path, "-")
+        for number, caller in enumerate(racing):
+            claimed[f"process-{number}"] = [int(line) for line in iter(caller.line, "empty")]
+    assert sorted(id for ids in claimed.values() for id in ids) == list(range(1, 2_001))
+    held = query(path, "SELECT id, worker_id FROM jobs WHERE status = 'running'")
+    assert sorted(held) == sorted((id, name) for name, ids in claimed.items() for id in ids)
+    assert is_sound(path)
+
+
+def test_8_processes_enqueue_with_one_key_and_there_is_one_job(path: Path, network: bool) -> None:
+    with callers("enqueue_once", network) as racing:
+        for number in range(1, 21):
+            for caller in racing:
+                caller.tell(path, f"key-{number}")
+            answers = [caller.line().split() for caller in racing]
+            assert [id for id, _ in answers] == [str(number)] * PROCESSES
+            assert sorted(replayed for _, replayed in answers) == ["False"] + ["True"] * (PROCESSES - 1)
+    assert query(path, "SELECT count(*), count(DISTINCT idempotency_key) FROM jobs") == [(20, 20)]
+
+
+def test_8_processes_open_a_file_that_is_not_there(tmp_path: Path, network: bool) -> None:
+    with callers("enqueue", network) as racing:
+        for number in range(10):
+            path = tmp_path / f"{number}.db"
+            for caller in racing:
+                caller.tell(path, "-")
+            assert sorted(int(caller.line()) for caller in racing) == list(range(1, PROCESSES + 1))
+            assert is_sound(path)
+    assert query(path, "PRAGMA user_version") == [(1_000,)]
+
+
+def test_what_was_acknowledged_outlives_killed_writers(path: Path, network: bool) -> None:
+    dice = random.Random(20)
+    told: list[str] = []
+    living: list[Caller] = []
+    try:
+        for number in range(KILLS):
+            caller = Caller("live", network, f"process-{number}")
+            living.append(caller)
+            assert caller.line() == "ready"
+            caller.tell(path, str(number))
+            # Two go on while one dies: long enough for some transactions, and at no certain point of one.
+            if len(living) == 3:
+                time.sleep(dice.uniform(0.02, 0.12))
+                told += living.pop(dice.randrange(len(living))).kill()
+    finally:
+        for caller in living:
+            told += caller.kill()
+
+    # The next opener puts right what a writer had half done.
+    open_and_close(path, network)
+    assert is_sound(path)
+    acknowledged = Counter(tuple(line.split()) for line in told)
+    jobs = {id: (status, retries) for id, status, retries in query(path, "SELECT id, status, retry_count FROM jobs")}
+    counts: dict[str, Counter[int]] = {word: Counter() for word in ("made", "claimed", "completed", "failed")}
+    for (word, id), count in acknowledged.items():
+        counts[word][int(id)] += count
+    assert min(counts[word].total() for word in counts) > 0
+    assert set(counts["made"].values()) == {1}
+    assert set(counts["made"]) <= set(jobs)
+    for id, (status, retries) in jobs.items():
+        # A claim or a failure that was carried out but not yet acknowledged makes these less than equal.
+        assert counts["claimed"][id] <= retries + 1
+        assert counts["failed"][id] <= retries
+        assert counts["completed"][id] <= (status == JobStatus.COMPLETED)
