@@ -28,7 +28,7 @@ def enqueue_job(
 ) -> Response[dict[str, Any]]:
     """Enqueue a job; a repeat with the same key and the same fields gets the job that the first request made."""
     enqueued = app.queue.enqueue(job.new_job(key))
-    headers = {"Location": f"{app.path}/{enqueued.job.id}"}
+    headers = {"Location": f"{app.path.rstrip('/')}/{enqueued.job.id}"}
     if enqueued.replayed:
         return app.answer(enqueued.job, HTTPStatus.OK, headers | {"Idempotent-Replayed": "true"})
     return app.answer(enqueued.job, HTTPStatus.CREATED, headers)

@@ -18,7 +18,7 @@ _seen: tuple[float, bool] = (-KEPT, False)
     **documented(
         "Say whether the queue's file system can be reached",
         {HTTPStatus.OK: ("It can", Health)},
-        ("validation-failed", "too-many-requests", "internal-error", "storage-unavailable"),
+        ("bad-request", "validation-failed", "too-many-requests", "internal-error", "storage-unavailable"),
     ),
 )
 def health() -> dict[str, str]:

@@ -68,7 +68,7 @@ class App(APIGatewayRestResolver):
     def path(self) -> str:
         """The path asked for, with the stage, as a caller would write it."""
         request = self.current_event.raw_event.get("requestContext") or {}
-        return str(request.get("path") or self.current_event.path).rstrip("/")
+        return str(request.get("path") or self.current_event.path)
 
     @property
     def queue(self) -> BoundQueue:
@@ -103,7 +103,8 @@ class App(APIGatewayRestResolver):
         self.log_keys["problem"] = kind.slug
         if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # Handled exceptions are logged by nobody else; the caller gets no text of an unknown one.
-            logger.error(str(error) if kind is not INTERNAL_ERROR else "unexpected error", exc_info=error)
+            message = str(error) if kind is not INTERNAL_ERROR else "unexpected error"
+            logger.error(message, exc_info=error, request_id=self.lambda_context.aws_request_id)
         return problem(error, self.path)
 
     def _observe(self, event: dict[str, Any], context: Any, status: int, milliseconds: float) -> None:
@@ -144,6 +145,9 @@ class _RequestValidation(OpenAPIRequestValidationMiddleware):
         def unless_more(app: Any) -> Response[Any]:
             if more:
                 raise RequestValidationError([])
+            # Known from here on, so that the line of a refusal names its job as well.
+            if "id" in app.context["_route_args"]:
+                app.log_keys["job_id"] = app.context["_route_args"]["id"]
             return next_middleware(app)
 
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from web.models import Problem
-from web.problems import CONTENT_TYPE, KINDS, TOO_MANY_REQUESTS
+from web.problems import CONTENT_TYPE, GATEWAY_KINDS, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Problems of every route with a principal.
 ALWAYS = (
+    "bad-request",
     "unauthorized",
     "forbidden",
     "validation-failed",
@@ -48,7 +49,7 @@ def documented(
     answers: for each status its description, its body's model, and the names of its headers. problems: their slugs.
     """
     responses: dict[int, dict[str, Any]] = {status: _answer(*answer) for status, answer in answers.items()}
-    kinds = {kind.slug: kind for kind in (*KINDS.values(), TOO_MANY_REQUESTS)}
+    kinds = {kind.slug: kind for kind in (*KINDS.values(), *GATEWAY_KINDS)}
     found = [kinds[slug] for slug in sorted(problems)]
     responses |= {
         status: _problems([kind for kind in found if kind.status == status])

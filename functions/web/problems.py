@@ -59,9 +59,10 @@ class Kind(NamedTuple):
 
 
 INTERNAL_ERROR = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", "Something went wrong on our side")
-#: Made by API Gateway alone, before a function is asked; named here because it is one of the API's problems.
-TOO_MANY_REQUESTS = Kind(
-    HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", "There are too many requests", retry_after=1
+#: Made by API Gateway alone, before a function is asked; named here because they are among the API's problems.
+GATEWAY_KINDS = (
+    Kind(HTTPStatus.BAD_REQUEST, "bad-request", "The request is not valid"),
+    Kind(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", "There are too many requests", retry_after=1),
 )
 
 #: Looked up along an exception's base classes, so a new error is what its parent is until it gets a row.

@@ -1,0 +1,162 @@
+"""What a body must be before its fields are looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.http.bodies import (
+    JSON_TYPES,
+    MAX_BODY_BYTES,
+    NOT_BASE64,
+    NOT_JSON,
+    NOT_JSON_TYPES,
+    RIGHT,
+    arrays,
+    objects,
+    sized,
+)
+from tests.http.support import ADMIN, NOBODY, WITH_BODY, assert_problem, signed, success, with_key
+
+if TYPE_CHECKING:
+    from tests.http.support import Api, Caller
+
+EVERYONE = with_key("everyone", "producer", "worker")
+NO_ROLE = with_key("nobody-special")
+STRANGER = signed("Stranger")
+
+
+def every(faults: dict[str, bytes]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("body", faults.values(), ids=faults.keys())
+
+
+@pytest.mark.parametrize("function", WITH_BODY)
+@every(NOT_JSON)
+def test_what_is_not_one_json_object_is_refused(api: Api, function: str, body: bytes) -> None:
+    assert_problem(api.ask(function, EVERYONE, body=body), 400, "invalid-json")
+
+
+@pytest.mark.parametrize("function", WITH_BODY)
+@pytest.mark.parametrize("content_type", NOT_JSON_TYPES)
+def test_another_content_type_is_refused(api: Api, function: str, content_type: str) -> None:
+    answer = api.ask(function, EVERYONE, body=RIGHT[function], content_type=content_type)
+    assert_problem(answer, 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize("content_type", JSON_TYPES)
+def test_json_in_utf_8_may_be_called_what_it_is_in_any_letter_case_or_not_at_all(
+    api: Api, content_type: str | None
+) -> None:
+    success(api.ask("enqueue_job", EVERYONE, body=RIGHT["enqueue_job"], content_type=content_type), 201)
+
+
+@pytest.mark.parametrize("function", ["claim_job", "complete_job", "fail_job"])
+@pytest.mark.parametrize("content_type", [None, "text/plain", "multipart/form-data"])
+def test_a_body_that_is_not_there_has_no_content_type(api: Api, function: str, content_type: str | None) -> None:
+    job = api.new_job(EVERYONE)
+    if function != "claim_job":
+        api.claimed_job(EVERYONE)
+    success(api.ask(function, EVERYONE, id=job["id"], content_type=content_type))
+
+
+@pytest.mark.parametrize("function", WITH_BODY)
+@pytest.mark.parametrize("body", NOT_BASE64)
+def test_broken_base64_is_refused(api: Api, function: str, body: str) -> None:
+    answer = api.ask(function, EVERYONE, changes={"body": body, "isBase64Encoded": True})
+    assert_problem(answer, 400, "invalid-json")
+
+
+@pytest.mark.parametrize("changes", [{"body": None}, {"body": ""}, {"body": "", "isBase64Encoded": True}])
+def test_a_job_needs_a_body(api: Api, changes: dict[str, Any]) -> None:
+    assert_problem(api.ask("enqueue_job", EVERYONE, changes=changes), 400, "invalid-json")
+
+
+def test_a_body_as_text_is_read_as_well(api: Api) -> None:
+    changes = {"body": '{"type": "email", "payload": {"to": "Zoë"}}', "isBase64Encoded": False}
+    assert success(api.ask("enqueue_job", EVERYONE, changes=changes), 201)["payload"] == {"to": "Zoë"}
+    changes = {"body": '{"type": "\ud800"}', "isBase64Encoded": False}
+    assert_problem(api.ask("enqueue_job", EVERYONE, changes=changes), 400, "invalid-json")
+
+
+@pytest.mark.parametrize("function", WITH_BODY)
+@pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, MAX_BODY_BYTES * 3 // 2 + 1, 5 * MAX_BODY_BYTES])
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+def test_a_body_over_1_mib_is_refused_before_it_is_looked_at(
+    api: Api, function: str, size: int, content_type: str
+) -> None:
+    answer = api.ask(function, EVERYONE, body=b"\xff" * size, content_type=content_type)
+    assert_problem(answer, 413, "payload-too-large")
+
+
+def test_a_body_of_1_mib_is_taken(api: Api) -> None:
+    success(api.ask("enqueue_job", EVERYONE, body=sized(MAX_BODY_BYTES)), 201)
+
+
+def test_a_body_as_text_is_measured_in_bytes(api: Api) -> None:
+    changes = {"body": '{"type": "email"}' + "é" * (MAX_BODY_BYTES // 2), "isBase64Encoded": False}
+    assert_problem(api.ask("enqueue_job", EVERYONE, changes=changes), 413, "payload-too-large")
+
+
+@pytest.mark.parametrize("nested", [arrays, objects])
+def test_64_levels_are_taken_and_come_back(api: Api, nested: Any) -> None:
+    job = success(api.ask("enqueue_job", EVERYONE, body=nested(64)), 201)
+    (listed,) = success(api.list())["jobs"]
+    assert listed["payload"] == job["payload"] != {}
+
+
+def test_what_json_can_say_comes_back_as_it_was_sent(api: Api) -> None:
+    payload = {
+        "": None,
+        "nul": "\x00",
+        "control": "\x01\x1f\x7f\u2028",
+        "quotes": "\"\\/'<>&",
+        "letters": "Zoë 日本 \U0001f600",
+        "numbers": [0, -1, 2**53, 10**400, 1.5, -1e-7, 1e308],
+        "rest": [True, False, [], {}, " "],
+    }
+    job = api.new_job(payload=payload)
+    assert job["payload"] == payload
+    assert api.get(job["id"]).body["payload"] == payload
+    assert list(job["payload"]) == list(payload)
+
+
+def test_a_pair_of_escaped_surrogates_is_one_character(api: Api) -> None:
+    body = rb'{"type": "email", "payload": {"\ud83d\ude00": "\uD83D\uDE00"}}'
+    assert success(api.ask("enqueue_job", EVERYONE, body=body), 201)["payload"] == {"😀": "😀"}
+
+
+def test_an_integer_of_4_300_digits_is_taken(api: Api) -> None:
+    number = int("7" * 4_300)
+    assert api.new_job(payload={"n": number})["payload"] == {"n": number}
+
+
+@pytest.mark.parametrize("function", ["list_jobs", "get_job", "health"])
+@pytest.mark.parametrize("body", [b"nope", b"\xff" * (MAX_BODY_BYTES + 1)])
+def test_a_route_without_a_body_reads_none(api: Api, function: str, body: bytes) -> None:
+    job = api.new_job()
+    success(api.ask(function, ADMIN, id=job["id"], body=body, content_type="text/plain"))
+
+
+ANY_BODY = {
+    **{name: body for name, body in NOT_JSON.items() if len(body) < 10_000},
+    "too large": b"\xff" * (MAX_BODY_BYTES + 1),
+    "right": b'{"type": "email"}',
+    "wrong fields": b'{"type": 7, "max_retry": 3}',
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("function", WITH_BODY)
+@pytest.mark.parametrize(
+    ("caller", "status", "slug"),
+    [(NOBODY, 401, "unauthorized"), (STRANGER, 403, "forbidden"), (NO_ROLE, 403, "forbidden")],
+    ids=["no credentials", "a signature without a role", "a key without a role"],
+)
+@every(ANY_BODY)
+def test_who_may_not_come_in_hears_nothing_of_the_body(
+    api: Api, function: str, caller: Caller, status: int, slug: str, body: bytes
+) -> None:
+    for content_type in ("application/json", "text/plain"):
+        answer = api.ask(function, caller, body=body, content_type=content_type, query={"colour": "red"})
+        assert_problem(answer, status, slug)

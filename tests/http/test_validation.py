@@ -1,0 +1,398 @@
+"""What the fields of a body, a query and a path may be."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.http.bodies import RIGHT
+from tests.http.support import ADMIN, MODULES, WITH_BODY, WITH_ID, assert_problem, success
+
+if TYPE_CHECKING:
+    from tests.http.support import Api
+
+UNKNOWN_ID = 2**53 - 1
+
+
+def faults_of(api: Api, function: str, **request: Any) -> set[tuple[str, str]]:
+    return assert_problem(api.ask(function, ADMIN, **request), 422, "validation-failed")
+
+
+# The body of enqueue_job.
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"type": None}, ("type", "string_type")),
+        ({"type": 1}, ("type", "string_type")),
+        ({"type": ["email"]}, ("type", "string_type")),
+        ({"type": ""}, ("type", "string_pattern_mismatch")),
+        ({"type": " email"}, ("type", "string_pattern_mismatch")),
+        ({"type": "email\n"}, ("type", "string_pattern_mismatch")),
+        ({"type": "email\x00"}, ("type", "string_pattern_mismatch")),
+        ({"type": "émail"}, ("type", "string_pattern_mismatch")),
+        ({"type": "x" * 101}, ("type", "string_pattern_mismatch")),
+        ({"type": "mail"}, ("type", "unknown_type")),
+        ({"type": "EMAIL"}, ("type", "unknown_type")),
+        ({"type": "email,pdf"}, ("type", "string_pattern_mismatch")),
+        ({"payload": None}, ("payload", "dict_type")),
+        ({"payload": []}, ("payload", "dict_type")),
+        ({"payload": [["to", "ada"]]}, ("payload", "dict_type")),
+        ({"payload": "{}"}, ("payload", "dict_type")),
+        ({"payload": 1}, ("payload", "dict_type")),
+        ({"priority": "urgent"}, ("priority", "unknown_priority")),
+        ({"priority": ""}, ("priority", "unknown_priority")),
+        ({"priority": " low"}, ("priority", "unknown_priority")),
+        ({"priority": "h\u0131gh"}, ("priority", "unknown_priority")),
+        ({"priority": "MED\u0130UM"}, ("priority", "unknown_priority")),
+        ({"priority": None}, ("priority", "unknown_priority")),
+        ({"priority": 10}, ("priority", "unknown_priority")),
+        ({"priority": True}, ("priority", "unknown_priority")),
+        ({"priority": ["low"]}, ("priority", "unknown_priority")),
+        ({"priority": {"low": 1}}, ("priority", "unknown_priority")),
+        ({"max_retries": -1}, ("max_retries", "greater_than_equal")),
+        ({"max_retries": 26}, ("max_retries", "less_than_equal")),
+        ({"max_retries": 2**63}, ("max_retries", "less_than_equal")),
+        ({"max_retries": 10**4_000}, ("max_retries", "less_than_equal")),
+        ({"max_retries": 1.0}, ("max_retries", "int_type")),
+        ({"max_retries": 1.5}, ("max_retries", "int_type")),
+        ({"max_retries": "3"}, ("max_retries", "int_type")),
+        ({"max_retries": "1_0"}, ("max_retries", "int_type")),
+        ({"max_retries": True}, ("max_retries", "int_type")),
+        ({"max_retries": None}, ("max_retries", "int_type")),
+        ({"max_retries": [3]}, ("max_retries", "int_type")),
+        ({"idempotency_key": ""}, ("idempotency_key", "invalid_key")),
+        ({"idempotency_key": "x" * 256}, ("idempotency_key", "invalid_key")),
+        ({"idempotency_key": "a\nb"}, ("idempotency_key", "invalid_key")),
+        ({"idempotency_key": "a\x00b"}, ("idempotency_key", "invalid_key")),
+        ({"idempotency_key": "a\u202eb"}, ("idempotency_key", "invalid_key")),
+        ({"idempotency_key": 1}, ("idempotency_key", "string_type")),
+        ({"idempotency_key": ["k"]}, ("idempotency_key", "string_type")),
+        ({"max_retry": 3}, ("max_retry", "extra_forbidden")),
+        ({"Type": "email"}, ("Type", "extra_forbidden")),
+        ({"id": 1}, ("id", "extra_forbidden")),
+        ({"status": "completed"}, ("status", "extra_forbidden")),
+        ({"created_by": "operator"}, ("created_by", "extra_forbidden")),
+        ({"worker_id": "mailer"}, ("worker_id", "extra_forbidden")),
+        ({"run_at": "2026-01-31T12:00:00.000Z"}, ("run_at", "extra_forbidden")),
+        ({"": 1}, ("body", "extra_forbidden")),
+        ({"a\x00b": 1}, ("a\x00b", "extra_forbidden")),
+    ],
+    ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
+)
+def test_a_wrong_field_of_a_new_job_is_a_fault(api: Api, fields: dict[str, Any], fault: tuple[str, str]) -> None:
+    assert faults_of(api, "enqueue_job", body={"type": "email"} | fields) == {fault}
+    assert not api.database.exists()
+
+
+def test_a_job_needs_a_type(api: Api) -> None:
+    assert faults_of(api, "enqueue_job", body=b"{}") == {("type", "missing")}
+
+
+def test_a_number_that_no_reader_can_keep_is_a_fault_of_the_payload(api: Api) -> None:
+    body = b'{"type": "email", "payload": {"n": 1e999}}'
+    assert faults_of(api, "enqueue_job", body=body) == {("payload", "not_json")}
+
+
+@pytest.mark.parametrize("number", ["1.0", "1e2", "-0.0", "1E0", "3.0000000000000001"])
+def test_a_number_with_a_point_or_an_exponent_is_no_integer(api: Api, number: str) -> None:
+    body = f'{{"type": "email", "max_retries": {number}}}'.encode()
+    assert faults_of(api, "enqueue_job", body=body) == {("max_retries", "int_type")}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_retries": 0},
+        {"max_retries": 25},
+        {"priority": "LOW"},
+        {"priority": "mEdIuM"},
+        {"idempotency_key": None},
+        {"idempotency_key": "x"},
+        {"idempotency_key": "x" * 255},
+        {"idempotency_key": "Rechnung 7/2026, Zoë 日本 😀"},
+        {"payload": {}},
+        {"type": "pdf"},
+    ],
+)
+def test_a_field_at_its_limit_is_right(api: Api, fields: dict[str, Any]) -> None:
+    api.new_job(ADMIN, **fields)
+
+
+@pytest.mark.parametrize(
+    "filling", ["x", '"', "é", "\x01", "😀"], ids=["ASCII", "quotes", "two bytes", "escapes", "four bytes"]
+)
+def test_a_payload_may_take_65_536_bytes_as_compact_json_and_no_more(api: Api, filling: str) -> None:
+    each = len(json.dumps(filling, ensure_ascii=False).encode()) - 2
+    spare = 65_536 - len('{"a":"","b":""}')
+    payload = {"a": filling * (spare // each), "b": "x" * (spare % each)}
+    # The space that a writer adds does not count.
+    assert api.new_job(payload=payload)["payload"] == payload
+    too_large = payload | {"b": payload["b"] + "x"}
+    assert faults_of(api, "enqueue_job", body={"type": "email", "payload": too_large}) == {("payload", "too_large")}
+
+
+# The bodies of claim_job, complete_job and fail_job.
+
+
+@pytest.mark.parametrize(
+    ("function", "fields", "fault"),
+    [
+        ("claim_job", {"types": "email"}, ("types", "list_type")),
+        ("claim_job", {"types": {"email": 1}}, ("types", "list_type")),
+        ("claim_job", {"types": []}, ("types", "too_short")),
+        ("claim_job", {"types": ["email"] * 101}, ("types", "too_long")),
+        ("claim_job", {"types": ["email", 1]}, ("types[1]", "string_type")),
+        ("claim_job", {"types": [None]}, ("types[0]", "string_type")),
+        ("claim_job", {"types": [""]}, ("types[0]", "string_pattern_mismatch")),
+        ("claim_job", {"types": ["x" * 101]}, ("types[0]", "string_pattern_mismatch")),
+        ("claim_job", {"types": ["a\x00"]}, ("types[0]", "string_pattern_mismatch")),
+        ("claim_job", {"worker_id": 1}, ("worker_id", "string_type")),
+        ("claim_job", {"worker_id": "x" * 256}, ("worker_id", "string_too_long")),
+        ("claim_job", {"type": "email"}, ("type", "extra_forbidden")),
+        ("claim_job", {"limit": 10}, ("limit", "extra_forbidden")),
+        ("complete_job", {"result": {}}, ("result", "extra_forbidden")),
+        ("complete_job", {"worker_id": "operator"}, ("worker_id", "extra_forbidden")),
+        ("complete_job", {"error": None}, ("error", "extra_forbidden")),
+        ("fail_job", {"error": 1}, ("error", "string_type")),
+        ("fail_job", {"error": ["boom"]}, ("error", "string_type")),
+        ("fail_job", {"error": {"message": "boom"}}, ("error", "string_type")),
+        ("fail_job", {"errors": "boom"}, ("errors", "extra_forbidden")),
+        ("fail_job", {"retry": False}, ("retry", "extra_forbidden")),
+    ],
+)
+def test_a_wrong_field_of_another_body_is_a_fault(
+    api: Api, function: str, fields: dict[str, Any], fault: tuple[str, str]
+) -> None:
+    job = api.new_job(ADMIN)
+    if function != "claim_job":
+        api.claimed_job(ADMIN)
+    before = success(api.get(job["id"]))
+    assert faults_of(api, function, id=job["id"], body=fields) == {fault}
+    assert success(api.get(job["id"])) == before
+
+
+@pytest.mark.parametrize("fields", [{}, {"types": None}, {"worker_id": None}, {"types": ["email"] * 100}])
+def test_a_claim_may_leave_out_what_it_does_not_care_about(api: Api, fields: dict[str, Any]) -> None:
+    api.new_job()
+    api.claimed_job(ADMIN, **fields)
+
+
+# The query.
+
+
+@pytest.mark.parametrize("function", MODULES)
+def test_an_unknown_query_parameter_is_a_fault_on_every_route(api: Api, function: str) -> None:
+    for query in ({"colour": "red"}, {"colour": ""}, {"": "x"}, {"Limit": "5"}, {"x\x00": "y"}):
+        faults = faults_of(api, function, body=RIGHT.get(function), query=query)
+        assert faults == {(name or "query", "unknown_parameter") for name in query}
+
+
+@pytest.mark.parametrize("function", MODULES)
+def test_a_query_parameter_twice_is_a_fault_on_every_route(api: Api, function: str) -> None:
+    query = {"colour": ["red", "red"]}
+    faults = faults_of(api, function, id=1, body=RIGHT.get(function), query=query)
+    assert faults == {("colour", "unknown_parameter"), ("colour", "repeated_parameter")}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("status", "pending"),
+        ("type", "email"),
+        ("priority", "low"),
+        ("limit", "5"),
+        ("cursor", "WyJuZXdlc3QiLDIsMCwiIl0"),
+        ("order", "newest"),
+    ],
+)
+def test_a_known_query_parameter_may_be_given_once(api: Api, name: str, value: str) -> None:
+    success(api.ask("list_jobs", ADMIN, query={name: [value]}))
+    assert (name, "repeated_parameter") in faults_of(api, "list_jobs", query={name: [value, value]})
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ({"status": "done"}, ("status", "enum")),
+        ({"status": ""}, ("status", "enum")),
+        ({"status": "PENDING"}, ("status", "enum")),
+        ({"status": "pending,running"}, ("status", "enum")),
+        ({"type": ""}, ("type", "string_pattern_mismatch")),
+        ({"type": "a b"}, ("type", "string_pattern_mismatch")),
+        ({"type": "\x00"}, ("type", "string_pattern_mismatch")),
+        ({"type": "x" * 101}, ("type", "string_pattern_mismatch")),
+        ({"priority": "10"}, ("priority", "unknown_priority")),
+        ({"priority": ""}, ("priority", "unknown_priority")),
+        ({"limit": "0"}, ("limit", "out_of_range")),
+        ({"limit": "101"}, ("limit", "out_of_range")),
+        ({"limit": "-1"}, ("limit", "out_of_range")),
+        ({"limit": "+5"}, ("limit", "out_of_range")),
+        ({"limit": "05"}, ("limit", "out_of_range")),
+        ({"limit": "5.0"}, ("limit", "out_of_range")),
+        ({"limit": "1_0"}, ("limit", "out_of_range")),
+        ({"limit": "1e1"}, ("limit", "out_of_range")),
+        ({"limit": " 5"}, ("limit", "out_of_range")),
+        ({"limit": "5\n"}, ("limit", "out_of_range")),
+        ({"limit": "\uff15"}, ("limit", "out_of_range")),
+        ({"limit": ""}, ("limit", "out_of_range")),
+        ({"limit": "true"}, ("limit", "out_of_range")),
+        ({"limit": "9" * 5_000}, ("limit", "out_of_range")),
+        ({"cursor": ""}, ("cursor", "invalid_cursor")),
+        ({"cursor": "7"}, ("cursor", "invalid_cursor")),
+        ({"cursor": "\x00"}, ("cursor", "invalid_cursor")),
+        ({"order": "oldest"}, ("order", "enum")),
+        ({"order": "Newest"}, ("order", "enum")),
+        ({"order": "queue"}, ("order", "needs_pending")),
+        ({"order": "queue", "status": "running"}, ("order", "needs_pending")),
+    ],
+)
+def test_a_wrong_query_parameter_is_a_fault(api: Api, query: dict[str, str], fault: tuple[str, str]) -> None:
+    assert faults_of(api, "list_jobs", query=query) == {fault}
+
+
+# The header.
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("", "invalid_key"),
+        ("x" * 256, "invalid_key"),
+        ("a\x00b", "invalid_key"),
+        ("a\tb", "invalid_key"),
+        (["a", "b"], "string_type"),
+    ],
+)
+def test_a_wrong_idempotency_key_in_the_header_is_a_fault(api: Api, value: Any, code: str) -> None:
+    answer = api.ask("enqueue_job", ADMIN, body=RIGHT["enqueue_job"], headers={"Idempotency-Key": value})
+    ((field, found),) = assert_problem(answer, 422, "validation-failed")
+    assert (field.lower(), found) == ("idempotency-key", code)
+
+
+def test_other_headers_are_nobodys_business(api: Api) -> None:
+    headers = {"X-Whatever": ["1", "2"], "Cookie": "a=b", "If-Match": "*", "X-HTTP-Method-Override": "DELETE"}
+    answer = api.ask("enqueue_job", ADMIN, body=RIGHT["enqueue_job"], headers=headers)
+    success(answer, 201)
+
+
+# The id in the path.
+
+MALFORMED_IDS = [
+    "0",
+    "-1",
+    "007",
+    "+1",
+    "7x",
+    "1e3",
+    "1.0",
+    "1_0",
+    "0x1",
+    " 1",
+    "1 ",
+    "1\n",
+    "1\x00",
+    "%31",
+    "\uff11",
+    "\u0663",
+    "\u00b2",
+    "true",
+    "null",
+    "claim",
+    "{id}",
+    "1,2",
+    "1;2",
+    "1'--",
+    "1/2",
+    "../1",
+    str(2**53),
+    str(2**63),
+    str(2**64),
+    "9" * 16,
+    "9" * 5_000,
+]
+
+
+@pytest.mark.parametrize("function", WITH_ID)
+@pytest.mark.parametrize("body", [b"", b"nope", b'{"a": 1}'])
+def test_an_id_that_can_be_none_is_404_on_every_route(api: Api, function: str, body: bytes) -> None:
+    api.new_job()
+    api.claimed_job(ADMIN)
+    for id in MALFORMED_IDS:
+        assert_problem(api.ask(function, ADMIN, id=id, body=body), 404, "not-found")
+
+
+@pytest.mark.parametrize("id", [1, 7, 10**15, UNKNOWN_ID])
+def test_an_id_of_no_job_is_404_to_look_at_and_409_to_finish(api: Api, id: int) -> None:
+    assert_problem(api.get(id), 404, "not-found")
+    assert_problem(api.complete(id), 409, "conflict")
+    assert_problem(api.fail(id), 409, "conflict")
+
+
+# All of them.
+
+
+def test_all_faults_of_a_request_are_reported_together(api: Api) -> None:
+    answer = api.ask(
+        "enqueue_job",
+        ADMIN,
+        body={"payload": [], "priority": "urgent", "max_retries": 26, "idempotency_key": "", "max_retry": 3},
+        headers={"Idempotency-Key": ""},
+        query={"colour": ["red", "blue"], "limit": "5"},
+    )
+    found = {(field.lower(), code) for field, code in assert_problem(answer, 422, "validation-failed")}
+    assert found == {
+        ("type", "missing"),
+        ("payload", "dict_type"),
+        ("priority", "unknown_priority"),
+        ("max_retries", "less_than_equal"),
+        ("idempotency_key", "invalid_key"),
+        ("max_retry", "extra_forbidden"),
+        ("idempotency-key", "invalid_key"),
+        ("colour", "unknown_parameter"),
+        ("colour", "repeated_parameter"),
+        ("limit", "unknown_parameter"),
+    }
+
+
+def test_all_faults_of_a_query_are_reported_together(api: Api) -> None:
+    query = {"status": "x", "type": "a b", "priority": "x", "limit": "0", "order": "x", "page": "2"}
+    assert {field for field, _ in faults_of(api, "list_jobs", query=query)} == set(query)
+
+
+@pytest.mark.parametrize("function", WITH_BODY)
+def test_a_hundred_faults_are_reported_at_the_most(api: Api, function: str) -> None:
+    body = {f"field_{number}": number for number in range(40_000)}
+    assert len(faults_of(api, function, body=body)) == 100
+
+
+@pytest.mark.parametrize("function", MODULES)
+def test_a_hundred_faults_of_a_query_are_reported_at_the_most(api: Api, function: str) -> None:
+    query = {f"parameter_{number}": "" for number in range(500)}
+    assert len(faults_of(api, function, body=RIGHT.get(function), query=query)) == 100
+
+
+def test_a_hundred_wrong_types_of_a_claim_are_all_reported(api: Api) -> None:
+    assert len(faults_of(api, "claim_job", body={"types": [" "] * 100})) == 100
+
+
+def test_a_message_speaks_of_json_and_not_of_python(api: Api) -> None:
+    answer = api.ask("enqueue_job", ADMIN, body={"type": 1, "payload": [], "max_retries": "3", "max_retry": 3})
+    assert {fault["field"]: fault["message"] for fault in answer.body["errors"]} == {
+        "type": "must be a string",
+        "payload": "must be an object",
+        "max_retries": "must be an integer",
+        "max_retry": "is not a field of this request",
+    }
+
+
+def test_a_fault_repeats_nothing_of_what_was_sent_but_names(api: Api) -> None:
+    secret = "hunter2"
+    body = {"type": secret, "payload": secret, "priority": secret, "max_retries": secret, "idempotency_key": [secret]}
+    answer = api.ask("enqueue_job", ADMIN, body=body, query={"order": secret})
+    assert_problem(answer, 422, "validation-failed")
+    answers = [answer, api.list(status=secret, order=secret, limit=secret, cursor=secret, priority=secret)]
+    assert not [answer for answer in answers if secret in answer.raw["body"]]
