@@ -1,0 +1,3 @@
+from tests.http.conftest import api, log
+
+__all__ = ["api", "log"]
