@@ -49,7 +49,7 @@ def main(environ: Mapping[str, str], *, clock: Clock | None = None, session: bot
         key, entry = _new_entry(settings, (clock or SystemClock()).now())
         if "STACK" in settings:
             place = f"the secret of the stack {settings['STACK']}"
-            registry = add_to_stack(settings["STACK"], entry, session or boto3.Session())
+            registry = add_to_stack(settings["STACK"], entry, session)
         else:
             path = Path(settings.get("DATA_DIR", ".local")) / "principals.json"
             place = str(path)
@@ -94,9 +94,10 @@ def add_to_file(path: Path, entry: dict[str, Any]) -> Registry:
     return registry
 
 
-def add_to_stack(stack: str, entry: dict[str, Any], session: boto3.Session) -> Registry:
+def add_to_stack(stack: str, entry: dict[str, Any], session: boto3.Session | None = None) -> Registry:
     """Add the entry to the registry in this stack's secret and return it; raise NotWrittenError."""
     try:
+        session = session or boto3.Session()
         resource = session.client("cloudformation").describe_stack_resource(
             StackName=stack, LogicalResourceId="RegistrySecret"
         )
