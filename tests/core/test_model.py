@@ -162,6 +162,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "queue.db"
         self.clock = SteppedClock()
         self.model = Model()
+        self.turn = 0
         self.gone: list[Store] = []
         self.stores = [self.store(), self.store()]
 
@@ -279,6 +280,15 @@ class QueueMachine(RuleBasedStateMachine):
     def the_file_holds_what_the_model_holds(self) -> None:
         if hasattr(self, "stores"):
             assert self.listed(0, PEOPLE[-1], limit=100) == self.model.jobs[::-1]
+
+    @invariant()
+    def everyone_sees_what_is_theirs(self) -> None:
+        if hasattr(self, "stores"):
+            # One after the other: all of them at every step would take most of the time.
+            self.turn = (self.turn + 1) % len(PEOPLE)
+            who = PEOPLE[self.turn]
+            expected = [job for job in reversed(self.model.jobs) if self.model.visible(who, job)]
+            assert self.listed(1, who, limit=100) == expected
 
     def teardown(self) -> None:
         if not hasattr(self, "stores"):

@@ -6,7 +6,9 @@ Each line of its output is something that the queue has acknowledged.
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -40,40 +42,72 @@ def enqueue(queue: BoundQueue, _: str) -> None:
     print(queue.enqueue(NewJob(type="email")).job.id, flush=True)
 
 
-def live(queue: BoundQueue, seed: str) -> None:
-    """Do what producers and workers do until killed."""
-    dice = random.Random(seed)
+def live(queue: BoundQueue, log: str) -> None:
+    """Do what producers and workers do, and write each answer down, until killed."""
+    dice = random.Random(log)
+    answers = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def told(what: str, id: int) -> None:
+        os.write(answers, f"{what} {id}\n".encode())
+
     while True:
         try:
-            made = queue.enqueue(NewJob(type="email", payload={"a": "x" * dice.randrange(20_000)}, max_retries=25))
-            print("made", made.job.id, flush=True)
+            payload = {"a": "x" * dice.randrange(20_000)}
+            told("made", queue.enqueue(NewJob(type="email", payload=payload, max_retries=25)).job.id)
             job = queue.claim()
             if job is None:
                 continue
-            print("claimed", job.id, flush=True)
+            told("claimed", job.id)
             if dice.random() < 0.3:
-                print("failed", queue.fail(job.id).id, flush=True)
+                told("failed", queue.fail(job.id).id)
             else:
-                print("completed", queue.complete(job.id).id, flush=True)
+                told("completed", queue.complete(job.id).id)
         except StorageBusy:
             continue
+
+
+def die_and_live(network: str, name: str) -> None:
+    """For each line of the input, kill the child there is and start another: a fork, since Python starts slowly."""
+    child = 0
+    lives = 0
+    print("ready", flush=True)
+    for line in sys.stdin:
+        path, log = line.split()
+        kill(child)
+        lives += 1
+        child = os.fork()
+        if child == 0:
+            store = Store(path, network=network == "network")
+            live(Queue(store).bound(everything(f"{name}/{lives}")), f"{log}-{lives}")
+    kill(child)
+
+
+def kill(child: int) -> None:
+    if child:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def everything(worker_id: str) -> Principal:
+    return Principal(name="race", roles=frozenset(Role), worker_id=worker_id)
 
 
 ACTIONS: dict[str, Callable[[BoundQueue, str], None]] = {
     "claim_all": claim_all,
     "enqueue": enqueue,
     "enqueue_once": enqueue_once,
-    "live": live,
 }
 
 
 def main(action: str, network: str, name: str) -> None:
-    everything = Principal(name="race", roles=frozenset(Role), worker_id=name)
+    if action == "die_and_live":
+        die_and_live(network, name)
+        return
     print("ready", flush=True)
     for line in sys.stdin:
         path, word = line.split()
         store = Store(path, network=network == "network")
-        ACTIONS[action](Queue(store).bound(everything), word)
+        ACTIONS[action](Queue(store).bound(everything(name)), word)
         store.close()
 
 

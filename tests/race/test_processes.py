@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROCESSES = 8
-KILLS = 20
+KILLS = 80
 
 
 class Caller:
@@ -42,25 +42,19 @@ class Caller:
         assert line.endswith("\n"), "the process ended"
         return line.rstrip("\n")
 
-    def kill(self) -> list[str]:
-        """Kill it, wherever it is; return what it had been told until then."""
-        self.process.kill()
-        output, _ = self.process.communicate()
-        return [line.rstrip("\n") for line in output.splitlines(keepends=True) if line.endswith("\n")]
-
 
 @contextmanager
-def callers(action: str, network: bool) -> Iterator[list[Caller]]:
+def callers(action: str, network: bool, processes: int = PROCESSES) -> Iterator[list[Caller]]:
     with ExitStack() as started:
         found = []
-        for number in range(PROCESSES):
+        for number in range(processes):
             caller = Caller(action, network, f"process-{number}")
             started.callback(caller.process.communicate)
             found.append(caller)
         for caller in found:
             assert caller.line() == "ready"
         yield found
-    assert [caller.process.returncode for caller in found] == [0] * PROCESSES
+    assert [caller.process.returncode for caller in found] == [0] * processes
 
 
 @pytest.fixture(params=[False, True], ids=["local", "network"])
@@ -124,21 +118,14 @@ def test_8_processes_open_a_file_that_is_not_there(tmp_path: Path, network: bool
 
 def test_what_was_acknowledged_outlives_killed_writers(path: Path, network: bool) -> None:
     dice = random.Random(20)
-    told: list[str] = []
-    living: list[Caller] = []
-    try:
-        for number in range(KILLS):
-            caller = Caller("live", network, f"process-{number}")
-            living.append(caller)
-            assert caller.line() == "ready"
-            caller.tell(path, str(number))
-            # Two go on while one dies: long enough for some transactions, and at no certain point of one.
-            if len(living) == 3:
-                time.sleep(dice.uniform(0.02, 0.12))
-                told += living.pop(dice.randrange(len(living))).kill()
-    finally:
-        for caller in living:
-            told += caller.kill()
+    with callers("die_and_live", network, processes=4) as racing:
+        for number, caller in enumerate(racing):
+            caller.tell(path, str(path.with_name(f"answers-{number}")))
+        for _ in range(KILLS):
+            time.sleep(dice.uniform(0, 0.05))
+            number = dice.randrange(len(racing))
+            racing[number].tell(path, str(path.with_name(f"answers-{number}")))
+    told = [line for log in path.parent.glob("answers-*") for line in log.read_text().splitlines()]
 
     # The next opener puts right what a writer had half done.
     open_and_close(path, network)

@@ -21,7 +21,7 @@ class SystemClock:
 
 def timestamp(moment: datetime) -> str:
     """Return `moment` as 2026-01-31T12:00:00.000Z: UTC, milliseconds, fixed width, so that text sorts as time."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:
