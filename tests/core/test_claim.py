@@ -79,9 +79,7 @@ def test_an_empty_queue_gives_none(as_worker: BoundQueue) -> None:
     assert as_worker.claim() is None
 
 
-def test_an_empty_claim_takes_no_write_lock(
-    as_producer: BoundQueue, as_worker: BoundQueue, path: Path, clock: SteppedClock
-) -> None:
+def test_an_empty_claim_takes_no_write_lock(as_producer: BoundQueue, as_worker: BoundQueue, path: Path) -> None:
     as_producer.enqueue(NewJob(type="email"))
     as_worker.claim()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

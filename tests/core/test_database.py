@@ -540,7 +540,9 @@ def test_a_file_that_may_not_be_written_is_unavailable_until_it_may(shared: Path
     path.chmod(0o444)
     with unprivileged(), pytest.raises(StorageUnavailable):
         bound(store).enqueue(ANY)
-    path.chmod(0o666)
+    # What SQLite makes beside a file has the file's own permissions.
+    for each in shared.iterdir():
+        each.chmod(0o666)
     assert bound(store).enqueue(ANY).job.id == 2
     store.close()
 

@@ -128,9 +128,7 @@ def test_a_file_need_not_be_there(mounts: Mounts) -> None:
     assert mounts.is_network("mnt/no/such/directory/queue.db")
 
 
-def test_a_relative_path_is_one_from_the_working_directory(
-    mounts: Mounts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_is_one_from_the_working_directory(mounts: Mounts, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts.add("nfs4", "/mnt")
     mounts.kind("")
     (mounts.root / "mnt").mkdir()

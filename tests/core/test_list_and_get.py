@@ -407,7 +407,7 @@ def test_a_borrowed_cursor_shows_nothing_more(queue: Queue, as_producer: BoundQu
     assert queue.bound(producer("stranger")).list(cursor=cursor) == ((), None)
 
 
-def test_a_cursor_tells_nothing_of_jobs_that_may_not_be_seen(queue: Queue, as_producer: BoundQueue, path: Path) -> None:
+def test_a_cursor_tells_nothing_of_jobs_that_may_not_be_seen(as_producer: BoundQueue, path: Path) -> None:
     mine = [as_producer.enqueue(NewJob(type="email")).job.id for _ in range(2)]
     add_jobs(path, 5, created_by="'somebody else'")
     mine.append(as_producer.enqueue(NewJob(type="email")).job.id)

@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import FrozenInstanceError
-from typing import TYPE_CHECKING
 
 import pytest
 
 from queuelog import BoundQueue, Forbidden, JobPriority, NewJob, Principal, Queue, Role, SystemClock
 from queuelog.principal import ALLOWED
 from tests.support import SteppedClock, admin, producer, worker
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VERBS = ["claim", "complete", "enqueue", "fail", "get", "list"]
 
@@ -76,7 +72,6 @@ def test_a_bound_queue_tells_the_machine_s_time_unless_it_is_given_a_clock(queue
     assert isinstance(BoundQueue(queue, producer()).clock, SystemClock)
 
 
-def test_nothing_below_a_bound_queue_reads_the_clock(path: Path) -> None:
-    # Every verb that writes a time takes it as an argument that has no default.
+def test_every_verb_that_writes_a_time_is_told_it() -> None:
     for verb in ("claim", "complete", "enqueue", "fail"):
         assert inspect.signature(getattr(Queue, verb)).parameters["now"].default is inspect.Parameter.empty

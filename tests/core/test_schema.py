@@ -137,7 +137,7 @@ def test_the_schema_knows_every_reason(pending: int, as_admin: BoundQueue, path:
         assert as_admin.get(pending).reason is reason
 
 
-def test_an_id_is_never_used_again(as_producer: BoundQueue, as_worker: BoundQueue, path: Path) -> None:
+def test_an_id_is_never_used_again(as_producer: BoundQueue, path: Path) -> None:
     for _ in range(3):
         as_producer.enqueue(NewJob(type="email"))
     query(path, "DELETE FROM jobs WHERE id = 3")

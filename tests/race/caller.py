@@ -69,16 +69,14 @@ def live(queue: BoundQueue, log: str) -> None:
 def die_and_live(network: str, name: str) -> None:
     """For each line of the input, kill the child there is and start another: a fork, since Python starts slowly."""
     child = 0
-    lives = 0
     print("ready", flush=True)
-    for line in sys.stdin:
+    for life, line in enumerate(sys.stdin):
         path, log = line.split()
         kill(child)
-        lives += 1
         child = os.fork()
         if child == 0:
             store = Store(path, network=network == "network")
-            live(Queue(store).bound(everything(f"{name}/{lives}")), f"{log}-{lives}")
+            live(Queue(store).bound(everything(f"{name}/{life}")), f"{log}-{life}")
     kill(child)
 
 
