@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from statistics import median
 from typing import TYPE_CHECKING
@@ -41,8 +42,8 @@ class Times:
 def interleaved(contenders: Mapping[str, Steps], *, rounds: int, warm_up: int) -> Times:
     """Time every contender's every step once a round; the warm-up rounds before that are thrown away.
 
-    A step of one contender runs right beside the same step of the others, so that a slow moment hits all; the order
-    turns round every time, so that none always runs in the wake of another.
+    A step of one contender runs right beside the same step of the others, so that a slow moment hits all; in a new
+    order each time, so that none always comes first, when the processor's caches are still cold from a wait.
     """
     names = list(contenders)
     steps = list(contenders[names[0]])
@@ -52,7 +53,7 @@ def interleaved(contenders: Mapping[str, Steps], *, rounds: int, warm_up: int) -
         if number > 0 and time.monotonic() > stop:
             break
         for step in steps:
-            for name in names if number % 2 else reversed(names):
+            for name in random.sample(names, len(names)):
                 started = time.perf_counter()
                 contenders[name][step]()
                 elapsed = time.perf_counter() - started

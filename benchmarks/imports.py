@@ -10,16 +10,7 @@ from functools import partial
 from benchmarks._table import in_ms, show
 from benchmarks._timing import interleaved
 
-HANDLERS = [
-    "authorize",
-    "claim_job",
-    "complete_job",
-    "enqueue_job",
-    "fail_job",
-    "get_job",
-    "health",
-    "list_jobs",
-]
+HANDLERS = ["authorize", "claim_job", "complete_job", "enqueue_job", "fail_job", "get_job", "health", "list_jobs"]
 BARE = "pass"
 ROUNDS = 7
 #: Slow to import, and for nothing in a route: the authoriser alone needs boto3.
