@@ -33,6 +33,7 @@ VIOLATIONS = {
     "fingerprint_is_sha256": ["fingerprint = ''", "fingerprint = 'abc'"],
     "id_exact_in_json": ["id = 0", "id = -1", "id = 9007199254740992"],
     "idempotency_key_length": ["idempotency_key = ''", f"idempotency_key = {LONG}"],
+    "key_has_fingerprint": ["idempotency_key = 'k'"],
     "max_retries_range": ["max_retries = -1", "max_retries = 26", "max_retries = 'many'", "max_retries = 1.5"],
     "payload_size": ["payload = printf('%*c', 65537, 'x')", "payload = printf('%.*c', 32769, 'é')"],
     "pending_is_unheld": ["worker_id = 'w'", "claimed_at = created_at"],
@@ -86,7 +87,6 @@ def test_every_check_has_a_name_and_a_test(pending: int, path: Path) -> None:
         "created_by",
         "due_at",
         "encoded_size",
-        "fingerprint",
         "max_retries",
         "payload",
         "priority",
@@ -102,7 +102,7 @@ def test_what_every_job_has_is_never_null(pending: int, path: Path, column: str)
 
 
 def test_a_principal_s_key_belongs_to_one_job(pending: int, path: Path) -> None:
-    query(path, "UPDATE jobs SET idempotency_key = 'k'")
+    query(path, "UPDATE jobs SET idempotency_key = 'k', fingerprint = printf('%064d', 1)")
     with pytest.raises(
         sqlite3.IntegrityError, match=r"UNIQUE constraint failed: jobs\.created_by, jobs\.idempotency_key"
     ):
@@ -114,7 +114,8 @@ def test_a_principal_s_key_belongs_to_one_job(pending: int, path: Path) -> None:
 def test_the_largest_values_fit(pending: int, path: Path, as_admin: BoundQueue) -> None:
     payload = '{"a":"' + "x" * (65_536 - 8) + '"}'
     query(path, "UPDATE jobs SET id = 9007199254740991, payload = ?, error = ?", [payload, "é" * 1_000])
-    query(path, f"UPDATE jobs SET idempotency_key = substr({LONG}, 2), created_by = substr({LONG}, 2)")
+    longest = f"idempotency_key = substr({LONG}, 2), created_by = substr({LONG}, 2)"
+    query(path, f"UPDATE jobs SET {longest}, fingerprint = printf('%064d', 1)")
     job = as_admin.get(2**53 - 1)
     assert (len(job.payload["a"]), job.error) == (65_528, "é" * 1_000)
 

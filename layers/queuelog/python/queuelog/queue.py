@@ -38,7 +38,7 @@ class Queue:
         if principal.max_priority is not None and priority > principal.max_priority:
             raise Forbidden(f"You may not enqueue above the priority {principal.max_priority.label}.")
         max_retries = DEFAULT_MAX_RETRIES if job.max_retries is None else job.max_retries
-        fingerprint = job.fingerprint()
+        fingerprint = None if job.idempotency_key is None else job.fingerprint()
         enqueued, known_fingerprint = self._store.insert(
             job, priority=priority, max_retries=max_retries, fingerprint=fingerprint, created_by=principal.name, now=now
         )

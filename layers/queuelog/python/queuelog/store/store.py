@@ -39,10 +39,10 @@ class Store:
         *,
         priority: JobPriority,
         max_retries: int,
-        fingerprint: str,
+        fingerprint: str | None,
         created_by: str,
         now: datetime,
-    ) -> tuple[Enqueued, str]:
+    ) -> tuple[Enqueued, str | None]:
         """Add a job, or find the one that the same creator's same key made; return it with its fingerprint."""
         values = {
             "type": job.type,

@@ -30,8 +30,8 @@ CREATE TABLE jobs (
         CONSTRAINT updated_at_fixed_width CHECK (length(updated_at) = 24),
     idempotency_key TEXT
         CONSTRAINT idempotency_key_length CHECK (length(idempotency_key) BETWEEN 1 AND 255),
-    -- SHA-256 of the request in hex, so that the same key with another request can be told.
-    fingerprint TEXT NOT NULL
+    -- SHA-256 of the request in hex, so that the same key with another request can be told; null without a key.
+    fingerprint TEXT
         CONSTRAINT fingerprint_is_sha256 CHECK (length(fingerprint) = 64),
     reason TEXT
         CONSTRAINT reason_known CHECK (reason IN ('failed', 'lease_expired')),
@@ -43,6 +43,7 @@ CREATE TABLE jobs (
         CONSTRAINT error_length CHECK (length(error) <= 1000),
     payload TEXT NOT NULL
         CONSTRAINT payload_size CHECK (length(CAST(payload AS BLOB)) <= 65536),
+    CONSTRAINT key_has_fingerprint CHECK (idempotency_key IS NULL OR fingerprint IS NOT NULL),
     CONSTRAINT retry_count_range CHECK (typeof(retry_count) = 'integer' AND retry_count BETWEEN 0 AND max_retries),
     CONSTRAINT pending_is_unheld CHECK (status <> 'pending' OR (worker_id IS NULL AND claimed_at IS NULL)),
     CONSTRAINT running_is_held CHECK (status <> 'running' OR (worker_id IS NOT NULL AND claimed_at IS NOT NULL))
