@@ -16,8 +16,10 @@ from queuelog.errors import (
     InvalidJob,
     InvalidRegistry,
     InvalidRequest,
+    LeaseLost,
     NotADatabase,
     NotFound,
+    NotYetCounted,
     QueuelogError,
     SchemaTooNew,
     SQLiteTooOld,
@@ -27,20 +29,39 @@ from queuelog.errors import (
     StorageUnusable,
     UnsafeJournalMode,
 )
-from queuelog.job import Enqueued, Job, JobPriority, JobStatus, NewJob, Reason
+from queuelog.explanation import Explanation, Why
+from queuelog.job import (
+    Attempt,
+    Beat,
+    Ending,
+    Enqueued,
+    Heartbeat,
+    Job,
+    JobPriority,
+    JobStatus,
+    NewJob,
+    Reason,
+)
 from queuelog.page import Order, Page
+from queuelog.policy import Policy
 from queuelog.principal import Principal, Role
-from queuelog.queue import BoundQueue, Queue
-from queuelog.store import Store
+from queuelog.queue import BoundQueue, Claimed, Queue
+from queuelog.store import Stats, Store, Swept
 
 __all__ = [
+    "Attempt",
+    "Beat",
     "BoundQueue",
+    "Claimed",
     "Clock",
     "Conflict",
     "DatabaseCorrupt",
+    "Ending",
     "Enqueued",
+    "Explanation",
     "Fault",
     "Forbidden",
+    "Heartbeat",
     "IdempotencyKeyReused",
     "InvalidCursor",
     "InvalidJob",
@@ -49,11 +70,14 @@ __all__ = [
     "Job",
     "JobPriority",
     "JobStatus",
+    "LeaseLost",
     "NewJob",
     "NotADatabase",
     "NotFound",
+    "NotYetCounted",
     "Order",
     "Page",
+    "Policy",
     "Principal",
     "Queue",
     "QueuelogError",
@@ -61,11 +85,14 @@ __all__ = [
     "Role",
     "SQLiteTooOld",
     "SchemaTooNew",
+    "Stats",
     "StorageBusy",
     "StorageError",
     "StorageUnavailable",
     "StorageUnusable",
     "Store",
+    "Swept",
     "SystemClock",
     "UnsafeJournalMode",
+    "Why",
 ]

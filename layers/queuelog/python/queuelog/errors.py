@@ -8,10 +8,12 @@ QueuelogError
 ├── Forbidden                      this principal may never do this
 ├── NotFound                       no such job, as far as this principal can tell
 ├── Conflict                       the job is not in the state that the verb needs
+│   └── LeaseLost
 ├── InvalidRegistry                the list of API keys can't be read
 └── StorageError                   the database file or its file system
     ├── StorageBusy                try again
     ├── StorageUnavailable         try again; an operator should look
+    │   └── NotYetCounted
     └── StorageUnusable            an operator has to act
         ├── DatabaseCorrupt
         ├── NotADatabase
@@ -68,6 +70,10 @@ class IdempotencyKeyReused(InvalidRequest):
 class Forbidden(QueuelogError):
     """You may not do this."""
 
+    def __init__(self, message: str | None = None, faults: tuple[Fault, ...] = ()) -> None:
+        super().__init__(message)
+        self.faults = faults
+
 
 class NotFound(QueuelogError):
     """There is no such job, or you may not see it."""
@@ -75,6 +81,10 @@ class NotFound(QueuelogError):
 
 class Conflict(QueuelogError):
     """The job is not running, or you do not hold it."""
+
+
+class LeaseLost(Conflict):
+    """This lease has ended, or never was: stop the work, for another worker may have the job."""
 
 
 class InvalidRegistry(QueuelogError):
@@ -103,6 +113,10 @@ class DatabaseCorrupt(StorageUnusable):
 
 class NotADatabase(StorageUnusable):
     """The file is not an SQLite database: move it away or point QUEUELOG_DATABASE elsewhere."""
+
+
+class NotYetCounted(StorageUnavailable):
+    """The jobs are being counted for the first time, which the next sweep ends: try again in a minute."""
 
 
 class SchemaTooNew(StorageUnusable):

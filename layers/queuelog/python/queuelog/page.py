@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
     from queuelog.principal import Principal
 
+#: Jobs on one page, at the most.
+MAX_PAGE = 100
 #: Rows that one page may read; a filter that few jobs pass gives a short page and a cursor, never a long wait.
 MAX_ROWS_READ = 10_000
 #: Lambda answers at most 6 MB, with the body quoted inside it once more; this leaves room for the rest of the answer.
 MAX_PAGE_BYTES = 5_000_000
-#: What a job's fields take in such an answer besides its payload, at the most: 1,000 characters of error and
-#: 255 of idempotency key at up to seven bytes each, names, times and field names.
-JOB_BYTES_WITHOUT_PAYLOAD = 12_000
+#: What a job's fields take in such an answer besides its payload and result, at the most: 1,000 characters of error and
+#: 255 of idempotency key at up to seven bytes each, 4,096 bytes of progress at two each, names, times, field names.
+JOB_BYTES_WITHOUT_PAYLOAD = 20_000
 
 
 class Order(StrEnum):

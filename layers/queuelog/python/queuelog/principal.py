@@ -15,13 +15,25 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+_ANYONE = frozenset(Role)
+_PRODUCERS = frozenset({Role.PRODUCER, Role.ADMIN})
+_WORKERS = frozenset({Role.WORKER, Role.ADMIN})
+_ADMINS = frozenset({Role.ADMIN})
+
 ALLOWED: dict[str, frozenset[Role]] = {
-    "claim": frozenset({Role.WORKER, Role.ADMIN}),
-    "complete": frozenset({Role.WORKER, Role.ADMIN}),
-    "enqueue": frozenset({Role.PRODUCER, Role.ADMIN}),
-    "fail": frozenset({Role.WORKER, Role.ADMIN}),
-    "get": frozenset(Role),
-    "list": frozenset(Role),
+    "attempts": _ADMINS,
+    "cancel": _PRODUCERS,
+    "claim": _WORKERS,
+    "complete": _WORKERS,
+    "enqueue": _PRODUCERS,
+    "explain": _PRODUCERS,
+    "fail": _WORKERS,
+    "get": _ANYONE,
+    "heartbeat": _WORKERS,
+    "list": _ANYONE,
+    "release": _WORKERS,
+    "retry": _ADMINS,
+    "stats": _ADMINS,
 }
 """The roles that may use each verb of the queue; any one of them will do."""
 

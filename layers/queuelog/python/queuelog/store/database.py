@@ -5,7 +5,7 @@ import sqlite3
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from queuelog.errors import (
@@ -64,6 +64,7 @@ class Database:
         self._network = network
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
+        self._has_counts = False
         self._turn = threading.Lock()
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -73,6 +74,34 @@ class Database:
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """Run the block as one read transaction, which sees one state of the file; raise StorageError likewise."""
         return self._transaction("BEGIN")
+
+    def finish_migrations(self) -> None:
+        """Do what a migration leaves to the sweep; raise StorageError. It takes as long as the file is large."""
+        with self.read() as connection:
+            needed = migrations.pending(connection)
+        if needed:
+            with self.write() as connection:
+                migrations.apply(connection, migrations.pending(connection))
+
+    def has_counts(self, connection: sqlite3.Connection) -> bool:
+        """Say whether the indexes and counters are there that the sweep makes after an upgrade."""
+        self._has_counts = self._has_counts or migrations.Version.of(connection) >= migrations.COUNTS
+        return self._has_counts
+
+    def back_up(self, copy: Path) -> None:
+        """Write a consistent copy with SQLite's backup API and check it; raise StorageError.
+
+        With WAL others go on meanwhile; with PERSIST a writer, and whoever comes after it, waits until all is read.
+        """
+        with self._turn, closing(sqlite3.connect(copy, isolation_level=None)) as target:
+            try:
+                # Unlike a transaction it asks again for as long as others keep the file busy.
+                self._opened().backup(target)
+            except sqlite3.Error as error:
+                self._raise_named(error)
+                raise
+            if not is_sound(target):
+                raise DatabaseCorrupt
 
     def close(self) -> None:
         """Close the file; the next transaction opens it again."""
@@ -122,7 +151,7 @@ class Database:
             if self._network:
                 self._use_persist(connection)
             # Before WAL, which is kept in the file: what belongs to another application must stay as it is.
-            needed = migrations.pending(connection)
+            needed = migrations.due_at_once(connection)
             if not self._network:
                 self._use_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
@@ -179,14 +208,11 @@ class Database:
     def _corrupt_or_lock_lost(self) -> StorageError:
         # A client that lost its lock sees "malformed" where the file is sound, so a fresh look decides.
         try:
-            connection = self._open()
-            try:
-                (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            finally:
-                connection.close()
+            with closing(self._open()) as connection:
+                lock_lost = is_sound(connection)
         except sqlite3.Error:
-            verdict = "unreadable"
-        return StorageUnavailable() if verdict == "ok" else DatabaseCorrupt()
+            lock_lost = False
+        return StorageUnavailable() if lock_lost else DatabaseCorrupt()
 
     def _roll_back(self) -> None:
         if self._connection is not None and self._connection.in_transaction:
@@ -206,6 +232,15 @@ class Database:
             connection.close()
 
 
+def is_sound(connection: sqlite3.Connection) -> bool:
+    """Say whether SQLite finds every page of a database as it should be."""
+    try:
+        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    except sqlite3.DatabaseError:
+        return False
+    return str(verdict) == "ok"
+
+
 def _primary_code(error: sqlite3.Error) -> int | None:
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF
@@ -215,7 +250,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Looked at again under the lock: another sandbox may have done it meanwhile.
-        migrations.apply(connection, migrations.pending(connection))
+        migrations.apply(connection, migrations.due_at_once(connection))
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

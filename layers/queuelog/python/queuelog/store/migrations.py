@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 from importlib.resources import files
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from queuelog.errors import NotADatabase, SchemaTooNew
@@ -22,6 +23,12 @@ class Version(NamedTuple):
     major: int
     minor: int
 
+    @classmethod
+    def of(cls, connection: sqlite3.Connection) -> Version:
+        """Read a file's version."""
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+        return cls(*divmod(number, 1000))
+
 
 class Migration(NamedTuple):
     """The statements that lead to a version, from a file named <major>.<minor>_<what>.sql."""
@@ -40,6 +47,11 @@ def load() -> list[Migration]:
     return sorted(found)
 
 
+#: Migrations that must look at every row: the sweep applies them, for no request has the time.
+COUNTS = Version(1, 2)
+GROWING = frozenset({COUNTS})
+
+
 def pending(connection: sqlite3.Connection) -> list[Migration]:
     """Return what the file still needs; raise SchemaTooNew, and NotADatabase for another application's file."""
     # One statement, so that it sees one state of a file that another process is just making.
@@ -53,6 +65,13 @@ def pending(connection: sqlite3.Connection) -> list[Migration]:
     if version.major > known[-1].version.major:
         raise SchemaTooNew
     return [migration for migration in known if migration.version > version]
+
+
+def due_at_once(connection: sqlite3.Connection) -> list[Migration]:
+    """Return what the file needs before a request can be served: in a new file everything."""
+    needed = pending(connection)
+    is_new = len(needed) == len(load())
+    return needed if is_new else list(takewhile(lambda each: each.version not in GROWING, needed))
 
 
 def apply(connection: sqlite3.Connection, migrations: list[Migration]) -> None:

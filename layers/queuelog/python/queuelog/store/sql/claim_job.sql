@@ -1,4 +1,5 @@
 UPDATE jobs
-SET status = 'running', claimed_at = :now, worker_id = :worker_id, updated_at = :now
-WHERE id = ($next_job) AND status = 'pending'
+SET $lease_given
+FROM (SELECT ($next_job) AS id, :token AS token, :token_sha256 AS token_sha256) AS item
+WHERE jobs.id = item.id AND jobs.status = 'pending'
 RETURNING *;

@@ -12,11 +12,7 @@ FROM (
             ORDER BY due_at, id LIMIT 1
         ) AS place
     FROM json_each('[30, 20, 10, 0]') AS level
-    CROSS JOIN (
-        SELECT value AS type FROM json_each(:types)
-        UNION ALL
-        SELECT type FROM ($present_types) WHERE :types IS NULL
-    ) AS wanted
+    CROSS JOIN ($wanted_types) AS wanted
 )
 WHERE place IS NOT NULL
 ORDER BY priority DESC, place

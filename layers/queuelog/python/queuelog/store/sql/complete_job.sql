@@ -1,4 +1,0 @@
-UPDATE jobs
-SET status = 'completed', updated_at = :now
-WHERE id = :id AND status = 'running' AND worker_id = :worker_id
-RETURNING *;

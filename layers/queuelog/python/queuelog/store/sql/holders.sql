@@ -1,0 +1,1 @@
+SELECT worker_id, jobs FROM holders ORDER BY worker_id;
