@@ -14,12 +14,16 @@ app = App("complete")
 @app.post(
     "/jobs/<id>/complete",
     **documented(
-        "Complete a job", {HTTPStatus.OK: ("The completed job", JobView)}, (*ALWAYS, *BODY, "not-found", "conflict")
+        "Complete a job",
+        {HTTPStatus.OK: ("The completed job", JobView)},
+        (*ALWAYS, *BODY, "not-found", "conflict", "lease-lost"),
     ),
 )
-def complete_job(id: JobId, _: Annotated[CompleteRequest, Body()] = CompleteRequest()) -> Response[dict[str, Any]]:
+def complete_job(
+    id: JobId, request: Annotated[CompleteRequest, Body()] = CompleteRequest()
+) -> Response[dict[str, Any]]:
     """Complete a job that the caller holds."""
-    return app.answer(app.queue.complete(id))
+    return app.answer(app.queue.complete(id, **request.sent()), is_over=True)
 
 
 handler = app.handler

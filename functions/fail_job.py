@@ -16,12 +16,12 @@ app = App("fail")
     **documented(
         "Fail a job",
         {HTTPStatus.OK: ("The job, pending again or failed", JobView)},
-        (*ALWAYS, *BODY, "not-found", "conflict"),
+        (*ALWAYS, *BODY, "not-found", "conflict", "lease-lost"),
     ),
 )
 def fail_job(id: JobId, request: Annotated[FailRequest, Body()] = FailRequest()) -> Response[dict[str, Any]]:
     """Give back a job that the caller holds: pending again while it has retries left, else failed."""
-    return app.answer(app.queue.fail(id, error=request.error))
+    return app.answer(app.queue.fail(id, **request.sent()), is_over=True)
 
 
 handler = app.handler

@@ -13,7 +13,8 @@ app = App("get")
 @app.get("/jobs/<id>", **documented("Get a job", {HTTPStatus.OK: ("The job", JobView)}, (*ALWAYS, "not-found")))
 def get_job(id: JobId) -> Response[dict[str, Any]]:
     """Get one job that the caller may see."""
-    return app.answer(app.queue.get(id))
+    job = app.queue.get(id)
+    return app.answer(job, attempts=app.queue.attempts(id) if app.principal.is_admin else None)
 
 
 handler = app.handler

@@ -19,17 +19,17 @@ from queuelog.clock import SystemClock
 from queuelog.job import canonical_json
 from queuelog.queue import BoundQueue, Queue
 from queuelog.store import Store
-from web.body import read_body, strict_object
+from web.body import MAX_BODY_BYTES, read_body, strict_object
 from web.principals import principal_of
 from web.problems import INTERNAL_ERROR, InvalidJson, kind_of, problem
 from web.settings import settings
 from web.view import view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from queuelog.clock import Clock
-    from queuelog.job import Job
+    from queuelog.job import Attempt, Job
     from queuelog.principal import Principal
 
 logger = Logger()
@@ -39,7 +39,13 @@ metrics = Metrics()
 @cache
 def store() -> Store:
     """Return this process's store; it is kept between requests and opens its file at the first one."""
-    return Store(settings().database)
+    return Store(settings().database, policy=settings().policy)
+
+
+def clock_of(context: Any) -> Clock:
+    """Return the clock of an invocation: the machine's, unless a runner in this process has handed one along."""
+    # Lambda's own context has no such attribute, and nothing that a caller sends can give it one.
+    return getattr(context, "clock", None) or SystemClock()
 
 
 class App(APIGatewayRestResolver):
@@ -50,10 +56,11 @@ class App(APIGatewayRestResolver):
     an unsigned call with a bad body would get 422; hence it stays off and comes in as the last middleware.
     """
 
-    def __init__(self, verb: str | None) -> None:
+    def __init__(self, verb: str | None, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         """Make the application of the handler of one of the queue's verbs; None is a route that needs no principal."""
         super().__init__(strip_prefixes=["/iam"], serializer=_to_json)
         self.verb = verb
+        self.max_body_bytes = max_body_bytes
         self.log_keys: dict[str, Any] = {}
         self.use([*([_let_in] if verb else []), _RequestValidation()])  # type: ignore[no-untyped-call]
         self.exception_handler([Exception, NotFoundError])(self._problem)
@@ -73,16 +80,25 @@ class App(APIGatewayRestResolver):
     @property
     def queue(self) -> BoundQueue:
         """The queue's verbs for who is calling, at the clock's time."""
-        # Only a runner in the same process can hand a clock along; Lambda's own context has no such attribute.
-        clock: Clock = getattr(self.lambda_context, "clock", None) or SystemClock()
-        return Queue(store()).bound(self.principal, clock)
+        return Queue(store()).bound(self.principal, clock_of(self.lambda_context))
 
     def answer(
-        self, job: Job, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+        self,
+        job: Job,
+        status: HTTPStatus = HTTPStatus.OK,
+        headers: Mapping[str, str] | None = None,
+        *,
+        is_over: bool = False,
+        attempts: Iterable[Attempt] | None = None,
     ) -> Response[dict[str, Any]]:
-        """Return the answer that shows one job as the caller may see it."""
+        """Return the answer that shows one job as the caller may see it; is_over and attempts are as in view."""
         self.log_keys["job_id"] = job.id
-        return Response(status, "application/json", view(job, self.principal), {**(headers or {})})
+        body = view(job, self.principal, is_over=is_over, attempts=attempts)
+        return Response(status, "application/json", body, {**(headers or {})})
+
+    def nothing_due(self, retry_after: int) -> Response[None]:
+        """Return the answer to a claim that found nothing, with the seconds after which to ask again."""
+        return Response(HTTPStatus.NO_CONTENT, headers={"Retry-After": str(retry_after)})
 
     def handler(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Answer an API Gateway event; log and count it."""
@@ -156,7 +172,7 @@ class _RequestValidation(OpenAPIRequestValidationMiddleware):
             raise RequestValidationError([*error.errors(), *more]) from None
 
     def _get_body(self, app: Any) -> dict[str, Any] | None:  # type: ignore[override]
-        text = read_body(app.current_event.raw_event, app.current_event.headers.get("content-type"))
+        text = read_body(app.current_event.raw_event, app.current_event.headers.get("content-type"), app.max_body_bytes)
         (body,) = app.context["_route"].dependant.body_params
         if body.required and not text:
             raise InvalidJson

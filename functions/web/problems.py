@@ -73,6 +73,7 @@ KINDS: dict[type[Exception], Kind] = {
     errors.Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "This is not allowed"),
     errors.NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
     NotFoundError: Kind(HTTPStatus.NOT_FOUND, "not-found", "There is no such thing"),
+    errors.LeaseLost: Kind(HTTPStatus.CONFLICT, "lease-lost", "The lease has ended"),
     errors.Conflict: Kind(HTTPStatus.CONFLICT, "conflict", "The job's state does not allow this"),
     PayloadTooLarge: Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "payload-too-large", "The body is too large"),
     UnsupportedMediaType: Kind(
@@ -98,6 +99,13 @@ def kind_of(error: Exception) -> Kind:
 def problem(error: Exception, instance: str) -> Response[str]:
     """Return the answer to a request that ended in `error`; an unknown error is a 500 without its text."""
     kind = kind_of(error)
+    headers = {} if kind.retry_after is None else {"Retry-After": str(kind.retry_after)}
+    return Response(kind.status, CONTENT_TYPE, canonical_json(problem_body(error, instance), sort_keys=False), headers)
+
+
+def problem_body(error: Exception, instance: str) -> dict[str, Any]:
+    """Return the problem that `error` is, as an object."""
+    kind = kind_of(error)
     body: dict[str, Any] = {
         "type": f"urn:queuelog:problem:{kind.slug}",
         "title": kind.title,
@@ -108,8 +116,7 @@ def problem(error: Exception, instance: str) -> Response[str]:
     faults = _faults(error)
     if faults:
         body["errors"] = [fault._asdict() for fault in faults[:MAX_FAULTS]]
-    headers = {} if kind.retry_after is None else {"Retry-After": str(kind.retry_after)}
-    return Response(kind.status, CONTENT_TYPE, canonical_json(body, sort_keys=False), headers)
+    return body
 
 
 def _detail(error: Exception, kind: Kind) -> str:
@@ -123,7 +130,7 @@ def _detail(error: Exception, kind: Kind) -> str:
 
 
 def _faults(error: Exception) -> list[Fault]:
-    if isinstance(error, InvalidRequest):
+    if isinstance(error, (InvalidRequest, errors.Forbidden)):
         return list(error.faults)
     if isinstance(error, RequestValidationError):
         return [_fault(each) for each in error.errors()]

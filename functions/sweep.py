@@ -1,0 +1,32 @@
+"""Every minute: take back leases that have ended, and delete what retention gives up."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+
+from web.app import clock_of, logger, metrics, store
+
+#: Seconds after which it stops, so that the next one finds it gone: each rests as long as it writes, and several that
+#: take turns would leave the workers no time between them.
+LONGEST = 50
+#: What is left of the time-out when it stops: enough for the transaction that is under way.
+MARGIN_MILLISECONDS = 5_000
+
+
+def handler(_: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Sweep until nothing is left or the time is nearly up; the next minute goes on."""
+    end = time.monotonic() + LONGEST
+
+    def may_go_on() -> bool:
+        return time.monotonic() < end and context.get_remaining_time_in_millis() > MARGIN_MILLISECONDS
+
+    swept = store().sweep(now=clock_of(context).now(), may_go_on=may_go_on)
+    logger.info("sweep", request_id=context.aws_request_id, **swept._asdict())
+    metrics.add_dimension(name="verb", value="sweep")
+    metrics.add_metric(name="LeasesExpired", unit=MetricUnit.Count, value=swept.leases_expired)
+    metrics.add_metric(name="JobsDeleted", unit=MetricUnit.Count, value=swept.jobs_deleted)
+    metrics.flush_metrics()
+    return swept._asdict()
