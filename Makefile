@@ -35,6 +35,10 @@ run: $(READY) ## Start the local API on PORT (3000), its data in DATA_DIR (.loca
 key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=… EXPIRES=… STACK=…]
 	@$(BIN)/python -m local.key
 
+.PHONY: restore
+restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3://bucket/key
+	@$(BIN)/python -m local.restore
+
 .PHONY: test
 test: $(READY) ## Run the tests, with the core's coverage
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term

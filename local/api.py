@@ -5,9 +5,9 @@ Routes, authoriser, variables and the gateway's own answers come from template.y
 - Nothing checks signatures: every call under /iam is answered with the functions' own 401, and never with API
   Gateway's 403.
 - The authoriser is asked at every request and reads the registry each time: a new or revoked key counts at once.
-- GET /jobs/claim and POST /jobs/claim/complete are taken for a job called claim, which doesn't exist (404); API
-  Gateway knows no such routes (403).
 - Nothing stops a function after its time-out, nothing is throttled, and requests are served one at a time.
+- The sweep comes at the start and then every minute. Requests wait for it, so it goes on for a second at the most.
+- No backup is made, since there is no bucket. A file on a local disk can be copied by anyone (docs/operations.md).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
 from local.data import DataDirectory
 from local.functions import Functions
 from local.gateway import Gateway, GatewayResponses
+from local.schedules import Scheduler, schedules_of
 from local.server import HOST, Server, listen
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ TEMPLATE = Path(__file__).resolve().parent.parent / "template.yaml"
 class LocalApi:
     """A running local API, as a context manager.
 
-    The port 0 takes a free one; a clock stands in for the machine's in every function; `report` gets a line for each
-    request. Inside, `url` has no slash at its end, `keys` holds a key for each role, and `has_new_keys` says whether
-    this start made them.
+    The port 0 takes a free one; `report` gets a line for each request. A clock stands in for the machine's in every
+    function; with one, schedules wait for run_schedules, since only its owner knows when it is time. Inside, `url` has
+    no slash at its end, `keys` holds a key for each role, and `has_new_keys` says whether this start made them.
     """
 
     def __init__(
@@ -69,19 +70,31 @@ class LocalApi:
             # The emulator counts the use of authorisers; this keeps the counts at home.
             os.environ["SAM_CLI_TELEMETRY"] = "0"
             functions, api, responses = _read(self._template)
-            self._functions = Functions(functions, self._variables(), self._clock)
+            variables = self._variables()
+            self._functions = Functions(functions, variables, self._clock)
+            missing = [name for name, value in variables.items() if value is None]
+            schedules = schedules_of(functions, missing)
+            self._scheduler = Scheduler(self._functions, schedules, self._clock, self._report)
             gateway = Gateway(api, self._functions, GatewayResponses(responses), HOST, port)
             self._server = Server(listener, gateway.app, self._report)
         self._server.start()
+        if self._clock is None:
+            self._scheduler.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Answer what has been asked, then stop."""
+        self._scheduler.stop()
         self._server.stop()
         self._functions.close()
 
+    def run_schedules(self) -> None:
+        """Call each function that has a schedule once, at the clock's time; raise FunctionFailedError."""
+        self._scheduler.run()
+
     def _variables(self) -> dict[str, str | None]:
         return {
+            "QUEUELOG_BACKUP_BUCKET": None,
             "QUEUELOG_DATABASE": str(self.data.database),
             "QUEUELOG_REGISTRY_FILE": str(self.data.principals),
             "QUEUELOG_REGISTRY_SECRET": None,

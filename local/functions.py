@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from queuelog import Clock
 
+REGION = "us-east-1"
+ACCOUNT = "123456789012"
+
 # A sandbox serves one request at a time and Powertools counts on it: it keeps the current event on a class.
 _one_at_a_time = threading.Lock()
 
@@ -36,18 +39,20 @@ class FunctionFailedError(Exception):
 class Context:
     """What Lambda tells a function about one invocation."""
 
-    def __init__(self, function: Function, clock: Clock | None) -> None:
+    def __init__(self, function: Function, clock: Clock | None, seconds: float | None = None) -> None:
+        """Take a function, and the seconds that it may take where these are fewer than its time-out."""
         name = str(function.name)
         self.aws_request_id = str(uuid.uuid4())
         self.client_context = None
         self.function_name = name
         self.function_version = "$LATEST"
         self.identity = None
-        self.invoked_function_arn = f"arn:aws:lambda:us-east-1:123456789012:function:{name}"
+        self.invoked_function_arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
         self.log_group_name = f"/aws/lambda/{name}"
         self.log_stream_name = "local"
         self.memory_limit_in_mb = str(function.memory or 128)
-        self._end = time.monotonic() + (function.timeout or 3)
+        timeout = function.timeout or 3
+        self._end = time.monotonic() + (timeout if seconds is None else min(timeout, seconds))
         if clock is not None:
             self.clock = clock
 
@@ -77,15 +82,21 @@ class Functions:
 
     def invoke(self, function_identifier: str, event: str, stdout: StreamWriter, **_: object) -> None:
         """Write a function's JSON answer to a JSON event; raise FunctionFailedError."""
-        function = self._functions[function_identifier]
-        handler = self._handlers[function_identifier]
+        stdout.write_str(self.call(function_identifier, event))
+
+    def call(self, name: str, event: str, *, seconds: float | None = None) -> str:
+        """Return a function's JSON answer to a JSON event; raise FunctionFailedError.
+
+        seconds: what the function is told that it may take, if that is less than its time-out.
+        """
+        function, handler = self._functions[name], self._handlers[name]
         with _one_at_a_time, self._environment():
             try:
-                answer = json.dumps(handler(json.loads(event), Context(function, self._clock)), ensure_ascii=False)
+                answer = handler(json.loads(event), Context(function, self._clock, seconds))
+                return json.dumps(answer, ensure_ascii=False)
             except (Exception, SystemExit) as error:
                 traceback.print_exc()
-                raise FunctionFailedError(function_identifier) from error
-        stdout.write_str(answer)
+                raise FunctionFailedError(name) from error
 
     def close(self) -> None:
         """Close the database that the routes keep open between requests."""

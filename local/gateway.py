@@ -22,7 +22,7 @@ from werkzeug.exceptions import HTTPException
 from local.functions import FunctionFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from samcli.lib.providers.provider import Api
     from samcli.local.apigw.authorizers.lambda_authorizer import LambdaAuthorizer
@@ -84,6 +84,7 @@ class Gateway(LocalApigwService):  # type: ignore[misc]  # SAM CLI has no types
     def __init__(self, api: Api, functions: Functions, responses: GatewayResponses, host: str, port: int) -> None:
         super().__init__(api=api, lambda_runner=functions, static_dir=None, port=port, host=host)
         self._responses = responses
+        self._paths = {tuple(_parts(route.path)) for route in api.routes}
         self.create()
         self.app = self._app
         self.app.config["MAX_CONTENT_LENGTH"] = _REQUEST_LIMIT_BYTES
@@ -102,10 +103,14 @@ class Gateway(LocalApigwService):  # type: ignore[misc]  # SAM CLI has no types
 
     def _get_current_route(self, flask_request: Request) -> Any:
         try:
-            return super()._get_current_route(flask_request)
+            route = super()._get_current_route(flask_request)
         except KeyError as error:
             # Flask adds HEAD to every GET; the API has no such method.
             raise GatewayError("MISSING_AUTHENTICATION_TOKEN") from error
+        # Flask goes back where a name leads nowhere, and takes /jobs/claim/fail for the job called claim.
+        if _resource(self._paths, flask_request.path) != tuple(_parts(route.path)):
+            raise GatewayError("MISSING_AUTHENTICATION_TOKEN")
+        return route
 
     def _valid_identity_sources(self, request: Request, route: Route) -> bool:
         if not super()._valid_identity_sources(request, route):
@@ -160,6 +165,20 @@ def _response_type(error: Exception) -> str:
     if not isinstance(error, FunctionFailedError):
         traceback.print_exception(error)
     return "DEFAULT_5XX"
+
+
+def _resource(paths: Collection[tuple[str, ...]], asked: str) -> tuple[str, ...]:
+    """Return the path of the API that one asked for leads to: at each level a name comes before a {parameter}."""
+    found: tuple[str, ...] = ()
+    for part in _parts(asked):
+        known = {path[len(found)] for path in paths if path[: len(found)] == found and len(path) > len(found)}
+        parameter = next((each for each in known if each.startswith("{")), "")
+        found += (part if part in known else parameter,)
+    return found
+
+
+def _parts(path: str) -> list[str]:
+    return path.strip("/").split("/")
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs/api/openapi.json"
 #: In the order in which a reader needs them.
-HANDLERS = ("enqueue_job", "list_jobs", "get_job", "claim_job", "complete_job", "fail_job", "health")
+HANDLERS = (
+    "enqueue_job",
+    "list_jobs",
+    "get_job",
+    "explain_job",
+    "claim_job",
+    "heartbeat_job",
+    "complete_job",
+    "fail_job",
+    "release_job",
+    "cancel_job",
+    "retry_job",
+    "get_stats",
+    "enqueue_jobs",
+    "claim_jobs",
+    "heartbeat_jobs",
+    "finish_jobs",
+    "retry_jobs",
+    "health",
+)
 
 #: Powertools adds these to every document, for answers that its own validation would give.
 _UNUSED_SCHEMAS = {"HTTPValidationError", "ResponseValidationError", "ValidationError"}
