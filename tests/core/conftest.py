@@ -35,7 +35,7 @@ def network(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def store(path: Path, network: bool) -> Iterator[Store]:
-    store = Store(path, network=network, busy_timeout=0.05)
+    store = Store(path, network=network, busy_timeout=0.05, jitter=lambda: 0.0)
     yield store
     store.close()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queuelog import Conflict, Forbidden, Job, JobStatus, NewJob, Reason
-from tests.support import SteppedClock, claim, producer, query, worker
+from tests.support import SteppedClock, claim, producer, query, without_token, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def test_a_job_that_another_worker_holds_is_a_conflict(
     held = claim(theirs)
     with pytest.raises(Conflict):
         verb(as_worker, held.id)
-    assert theirs.get(held.id) == held
+    assert theirs.get(held.id) == without_token(held)
 
 
 def test_another_session_of_the_same_role_holds_its_own_jobs(
@@ -139,7 +139,7 @@ def test_producers_may_not_finish_even_their_own(
         verb(as_producer, held.id)
     with pytest.raises(Forbidden):
         verb(as_producer, 12345)
-    assert as_worker.get(held.id) == held
+    assert as_worker.get(held.id) == without_token(held)
 
 
 def test_a_worker_finishes_what_it_holds_after_its_types_were_taken_away(
@@ -191,7 +191,7 @@ def test_a_job_runs_at_most_once_more_than_max_retries(
     attempts = []
     while job := as_worker.claim():
         attempts.append((job.retry_count, as_worker.fail(job.id).status))
-        clock.advance(seconds=1)
+        clock.advance(seconds=3_600)
     retried = [(count, JobStatus.PENDING) for count in range(max_retries)]
     assert attempts == [*retried, (max_retries, JobStatus.FAILED)]
 
@@ -228,16 +228,6 @@ def test_an_error_is_cleaned_and_cut_before_it_is_stored(
     assert "hunter2" not in error
     assert len(error) <= 1_000
     assert query(path, "SELECT error FROM jobs") == [(error,)]
-
-
-def test_nothing_but_its_worker_brings_a_running_job_back(
-    as_producer: BoundQueue, as_worker: BoundQueue, clock: SteppedClock
-) -> None:
-    as_producer.enqueue(NewJob(type="email"))
-    held = claim(as_worker)
-    clock.advance(seconds=3_600)
-    assert as_worker.claim() is None
-    assert as_worker.complete(held.id).status is JobStatus.COMPLETED
 
 
 def test_a_producer_of_the_worker_s_name_is_not_the_worker(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queuelog import (
+    Beat,
+    Ending,
     JobStatus,
     NewJob,
     NotADatabase,
@@ -25,7 +27,7 @@ from queuelog import (
     UnsafeJournalMode,
 )
 from queuelog.page import JobFilter
-from tests.support import add_jobs, admin, claim, query, run_python
+from tests.support import START, add_jobs, admin, claim, query, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,15 +38,39 @@ ANY = NewJob(type="email")
 LARGE = NewJob(type="email", payload={"a": "x" * 60_000})
 
 VERBS: dict[str, Callable[[BoundQueue], Any]] = {
+    "attempts": lambda caller: caller.attempts(1),
+    "cancel": lambda caller: caller.cancel(1),
     "claim": lambda caller: caller.claim(),
+    "claim many": lambda caller: caller.claim_jobs(limit=5),
     "claim nothing": lambda caller: caller.claim(types=["no such type"]),
     "complete": lambda caller: caller.complete(1),
     "enqueue": lambda caller: caller.enqueue(ANY),
+    "enqueue many": lambda caller: caller.enqueue_jobs([ANY, ANY]),
+    "explain": lambda caller: caller.explain(1),
     "fail": lambda caller: caller.fail(1),
+    "finish many": lambda caller: caller.finish_jobs([Ending(id=1, verb="complete"), Ending(id=9, verb="fail")]),
     "get": lambda caller: caller.get(1),
+    "heartbeat": lambda caller: caller.heartbeat_jobs([Beat(id=1, lease_token="nobody's")]),
     "list": lambda caller: caller.list(limit=2),
     "list the queue": lambda caller: caller.list(limit=2, status=JobStatus.PENDING, order=Order.QUEUE),
+    "release": lambda caller: caller.release(1),
     "replay": lambda caller: caller.enqueue(NewJob(type="email", idempotency_key="k")),
+    "retry": lambda caller: caller.queue._store.retry([1], now=START),
+    "retry none": lambda caller: caller.retry_jobs(status=JobStatus.FAILED),
+    "stats": lambda caller: caller.stats(),
+    "sweep nothing": lambda caller: caller.queue._store.sweep(now=START, may_go_on=lambda: True),
+}
+#: These read alone, so that they never wait for the write lock.
+READERS = {
+    "attempts",
+    "claim nothing",
+    "explain",
+    "get",
+    "list",
+    "list the queue",
+    "retry none",
+    "stats",
+    "sweep nothing",
 }
 
 
@@ -152,10 +178,9 @@ def test_an_exception_in_a_transaction_rolls_it_back_and_leaves_no_lock(
 
 
 def test_a_value_that_sqlite_can_not_take_rolls_back_as_well(scene: BoundQueue, path: Path) -> None:
-    with pytest.raises(OverflowError):
-        scene.complete(2**63)
-    with pytest.raises(OverflowError):
-        scene.get(2**63)
+    for verb in (scene.get, scene.cancel):
+        with pytest.raises(OverflowError):
+            verb(2**63)
     assert_unlocked(path)
 
 
@@ -375,7 +400,7 @@ def test_half_a_transaction_of_a_killed_writer_is_rolled_back_and_the_journal_st
     assert caller.enqueue(ANY).job.id == 2_001
 
 
-@pytest.mark.parametrize("verb", sorted({*VERBS} - {"claim nothing", "get", "list", "list the queue"}))
+@pytest.mark.parametrize("verb", sorted({*VERBS} - READERS))
 def test_a_writer_that_waits_too_long_is_told_so(scene: BoundQueue, path: Path, verb: str) -> None:
     before = scene.list()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -391,7 +416,7 @@ def test_a_writer_that_waits_too_long_is_told_so(scene: BoundQueue, path: Path, 
 def test_readers_do_not_wait_for_a_writer_that_has_not_committed(scene: BoundQueue, path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        for verb in ("claim nothing", "get", "list", "list the queue"):
+        for verb in READERS:
             VERBS[verb](scene)
         other.execute("ROLLBACK")
 

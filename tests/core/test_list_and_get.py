@@ -24,7 +24,7 @@ from queuelog import (
     Role,
 )
 from queuelog.page import JOB_BYTES_WITHOUT_PAYLOAD, MAX_PAGE_BYTES, Position, decode_cursor, encode_cursor
-from tests.support import add_jobs, admin, claim, producer, query, worker
+from tests.support import add_jobs, admin, claim, producer, query, without_token, worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def scene(queue: Queue, clock: SteppedClock) -> dict[str, Job]:
     for caller in (shop, shop, shop, bank, bank):
         caller.enqueue(NewJob(type="email"))
     jobs = {
-        "shop's, held by mail": claim(mail),
+        "shop's, held by mail": without_token(claim(mail)),
         "shop's, done by post": post.complete(claim(post).id),
         "shop's, put back by mail": mail.fail(claim(mail).id),
     }

@@ -20,19 +20,21 @@ if TYPE_CHECKING:
     from queuelog import BoundQueue
 
 
+#: As PRAGMA user_version has it.
+NEWEST = 1_002
+
+
 def version(path: Path) -> int:
     ((number,),) = query(path, "PRAGMA user_version")
     return int(number)
 
 
-def test_a_new_file_gets_the_first_release_s_schema(as_admin: BoundQueue, path: Path) -> None:
+def test_a_new_file_gets_the_whole_schema_at_once(as_admin: BoundQueue, path: Path) -> None:
     as_admin.list()
-    assert version(path) == 1_000
+    assert version(path) == NEWEST
     assert query(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
-    assert query(path, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name") == [
-        ("jobs",),
-        ("sqlite_sequence",),
-    ]
+    tables = query(path, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    assert [name for (name,) in tables] == ["attempts", "counts", "holders", "jobs", "sqlite_sequence"]
 
 
 def test_the_application_id_says_qlog() -> None:
@@ -47,10 +49,8 @@ def test_an_empty_file_is_a_new_one(as_admin: BoundQueue, path: Path) -> None:
 def test_a_newer_minor_schema_is_accepted_and_left_as_it_is(as_admin: BoundQueue, path: Path) -> None:
     made = as_admin.enqueue(NewJob(type="email")).job
     as_admin.queue._store.close()
-    query(
-        path, "ALTER TABLE jobs ADD COLUMN lease_expires_at TEXT CONSTRAINT later CHECK (length(lease_expires_at) = 24)"
-    )
-    query(path, "CREATE TABLE attempts (id INTEGER PRIMARY KEY)")
+    query(path, "ALTER TABLE jobs ADD COLUMN paused_at TEXT CONSTRAINT later CHECK (length(paused_at) = 24)")
+    query(path, "CREATE TABLE tasks (id INTEGER PRIMARY KEY)")
     query(path, "PRAGMA user_version = 1007")
     assert as_admin.get(made.id) == made
     assert as_admin.enqueue(NewJob(type="email")).job.id == 2
@@ -127,6 +127,36 @@ def test_an_overwritten_page_is_corrupt(as_admin: BoundQueue, large: Path) -> No
         as_admin.claim()
 
 
+@pytest.mark.parametrize("damage", [b"\xff", b""], ids=["overwritten", "truncated"])
+def test_a_backup_of_a_damaged_file_is_refused(as_admin: BoundQueue, large: Path, damage: bytes) -> None:
+    content = large.read_bytes()
+    large.write_bytes(content[: 4_096 * 20] + damage * (len(content) - 4_096 * 20))
+    for _ in range(2):
+        with pytest.raises(DatabaseCorrupt):
+            as_admin.queue._store.back_up(large.with_name("copy.db"))
+
+
+def test_a_backup_of_what_is_no_database_is_refused(as_admin: BoundQueue, path: Path) -> None:
+    path.write_bytes(b"not a database at all, whatever its name says\n" * 99)
+    with pytest.raises(NotADatabase):
+        as_admin.queue._store.back_up(path.with_name("copy.db"))
+
+
+def test_a_backup_holds_every_job_and_is_a_queue_of_its_own(
+    as_admin: BoundQueue, large: Path, network: bool, clock: SteppedClock
+) -> None:
+    held = claim(as_admin)
+    copy = large.with_name("copy.db")
+    as_admin.queue._store.back_up(copy)
+    as_admin.enqueue(NewJob(type="email"))
+    store = Store(copy, network=network)
+    caller = Queue(store).bound(admin(), clock)
+    assert len(list_all(caller)) == 2_000
+    assert caller.complete(held.id, lease_token=held.lease_token).id == held.id
+    store.close()
+    assert query(copy, "PRAGMA integrity_check") == [("ok",)]
+
+
 def test_a_restored_backup_serves_at_once(as_admin: BoundQueue, large: Path) -> None:
     backup = large.read_bytes()
     large.write_bytes(backup[: 4_096 * 20])
@@ -167,7 +197,7 @@ def test_the_tenth_version_comes_after_the_ninth() -> None:
 
 
 NEXT = Migration(
-    Version(1, 1), "ALTER TABLE jobs ADD COLUMN note TEXT;\n\n-- Why.\nCREATE INDEX notes ON jobs (note);\n"
+    Version(1, 3), "ALTER TABLE jobs ADD COLUMN note TEXT;\n\n-- Why.\nCREATE INDEX notes ON jobs (note);\n"
 )
 
 
@@ -183,16 +213,16 @@ def test_a_new_release_migrates_a_file_with_its_jobs(
     as_admin.queue._store.close()
     release(monkeypatch, NEXT)
     assert as_admin.get(made.id) == made
-    assert version(path) == 1_001
+    assert version(path) == 1_003
     assert query(path, "SELECT note FROM jobs INDEXED BY notes WHERE note IS NULL") == [(None,)]
 
 
 def test_a_new_file_gets_every_migration_at_once(
     as_admin: BoundQueue, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release(monkeypatch, NEXT, Migration(Version(1, 2), "DROP INDEX notes;"))
+    release(monkeypatch, NEXT, Migration(Version(1, 4), "DROP INDEX notes;"))
     assert as_admin.enqueue(NewJob(type="email")).job.id == 1
-    assert version(path) == 1_002
+    assert version(path) == 1_004
 
 
 def test_a_migration_that_fails_changes_nothing(
@@ -204,11 +234,11 @@ def test_a_migration_that_fails_changes_nothing(
         release(
             broken,
             NEXT,
-            Migration(Version(1, 2), "CREATE INDEX fine ON jobs (id);\nCREATE INDEX bad ON nowhere (id);\n"),
+            Migration(Version(1, 4), "CREATE INDEX fine ON jobs (id);\nCREATE INDEX bad ON nowhere (id);\n"),
         )
         with pytest.raises(sqlite3.OperationalError, match="nowhere"):
             as_admin.list()
-    assert version(path) == 1_000
+    assert version(path) == NEWEST
     assert query(path, "SELECT count(*) FROM sqlite_schema WHERE name IN ('notes', 'fine')") == [(0,)]
     assert len(as_admin.list().jobs) == 1
 
@@ -247,7 +277,7 @@ def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_foreign_
     with closing(sqlite3.connect(path, factory=Overtaken)) as connection:
         connection.overtake = as_admin.list
         connection.before = statement
-        assert [each.version for each in migrations.pending(connection)] in ([(1, 0)], [])
+        assert [each.version for each in migrations.pending(connection)] in ([(1, 0), (1, 1), (1, 2)], [])
     as_admin.list()
     with closing(sqlite3.connect(path)) as connection:
         assert migrations.pending(connection) == []
@@ -270,4 +300,4 @@ def test_several_may_make_a_new_file_at_once(path: Path, network: bool, clock: S
     for store in stores:
         store.close()
     assert sorted(made) == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert version(path) == 1_000
+    assert version(path) == NEWEST

@@ -167,7 +167,43 @@ def test_a_job_is_found_by_its_id_and_its_key_and_claimed_by_index(
     pending: int, as_worker: BoundQueue, path: Path
 ) -> None:
     indexes = query(path, "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL ORDER BY name")
-    assert indexes == [("jobs_idempotency_key",), ("jobs_pending",)]
+    assert [name for (name,) in indexes] == [
+        "jobs_claim_request",
+        "jobs_ended",
+        "jobs_idempotency_key",
+        "jobs_leased",
+        "jobs_pending",
+    ]
     ((definition,),) = query(path, "SELECT sql FROM sqlite_schema WHERE name = 'jobs_pending'")
     assert definition.endswith("(type, priority DESC, due_at, id) WHERE status = 'pending'")
     assert claim(as_worker).id == pending
+
+
+#: What breaks each CHECK of the other tables, as a statement.
+ELSEWHERE = {
+    "attempt_positive": "INSERT INTO attempts VALUES (1, 0, 'w', '', '', 'failed', 'fail', NULL, NULL)",
+    "ended_by_known": "INSERT INTO attempts VALUES (1, 1, 'w', '', '', 'failed', 'claim', NULL, NULL)",
+    "jobs_not_negative": "UPDATE counts SET jobs = -1",
+    "outcome_known": "INSERT INTO attempts VALUES (1, 1, 'w', '', '', 'pending', 'fail', NULL, NULL)",
+    "token_is_sha256": "INSERT INTO attempts VALUES (1, 1, 'w', '', '', 'failed', 'fail', 'abc', NULL)",
+}
+
+
+@pytest.mark.parametrize("constraint", ELSEWHERE)
+def test_no_statement_breaks_a_check_of_the_other_tables(pending: int, path: Path, constraint: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match=f"CHECK constraint failed: {constraint}$"):
+        query(path, ELSEWHERE[constraint])
+
+
+def test_no_worker_holds_less_than_nothing(pending: int, as_worker: BoundQueue, path: Path) -> None:
+    claim(as_worker)
+    with pytest.raises(sqlite3.IntegrityError, match=r"CHECK constraint failed: jobs_not_negative$"):
+        query(path, "UPDATE holders SET jobs = -1")
+
+
+def test_every_check_of_the_other_tables_has_a_name_and_a_test(pending: int, path: Path) -> None:
+    schema = "".join(
+        sql for (sql,) in query(path, "SELECT sql FROM sqlite_schema WHERE name IN ('attempts', 'counts', 'holders')")
+    )
+    assert set(re.findall(r"CONSTRAINT (\w+)\s+CHECK", schema)) == set(ELSEWHERE)
+    assert len(re.findall(r"\bCHECK \(", schema)) == len(re.findall(r"CONSTRAINT", schema))

@@ -23,18 +23,19 @@ FUNCTIONS = ROOT / "functions"
 
 #: Each level may import the levels before it, and nothing of its own or a later one.
 LEVELS = [
-    ["errors", "clock"],
+    ["errors", "clock", "lease", "policy"],
     ["job"],
     ["principal", "redaction"],
     ["page", "registry"],
     ["store"],
+    ["explanation"],
     ["queue"],
     ["__init__"],
 ]
 STORE_LEVELS = [
-    ["file_system", "migrations", "statements"],
+    ["file_system", "items", "migrations", "statements"],
     ["database"],
-    ["store"],
+    ["snapshots", "store"],
     ["__init__"],
 ]
 
@@ -85,7 +86,7 @@ def top_level(folder: Path) -> set[str]:
 
 
 HANDLERS = sorted(path.stem for path in FUNCTIONS.glob("*.py"))
-ROUTES = [name for name in HANDLERS if name != "authorize"]
+ROUTES = [name for name in HANDLERS if name not in {"authorize", "back_up", "sweep"}]
 OUTSIDE_THE_CORE = {"aws_lambda_powertools", "botocore", "pydantic", "pydantic_core"}
 
 
@@ -225,7 +226,8 @@ def test_functions_import_the_two_rooms_and_what_the_layer_carries() -> None:
         for each in imports(path)
         if each.top not in allowed
     }
-    assert used == set()
+    # Lambda's runtime has it.
+    assert used == {("back_up", "boto3")}
 
 
 def test_what_handlers_share_has_no_cycle() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from queuelog.job import TYPE_PATTERN
+from queuelog.job import MAX_BACKOFF_SECONDS, MAX_DELAY_SECONDS, MAX_LEASE_SECONDS, TYPE_PATTERN
+from queuelog.policy import Policy
 from queuelog.principal import Role
 from queuelog.registry import new_entry
 from tests.house.template import ROOT, listed, properties, resources, source, statements, target, translated
@@ -16,13 +17,29 @@ ROUTES = {
     ("POST", "/jobs"): "EnqueueJobFunction",
     ("GET", "/jobs"): "ListJobsFunction",
     ("GET", "/jobs/{id}"): "GetJobFunction",
+    ("GET", "/jobs/{id}/explain"): "ExplainJobFunction",
     ("POST", "/jobs/claim"): "ClaimJobFunction",
+    ("POST", "/jobs/{id}/heartbeat"): "HeartbeatJobFunction",
     ("POST", "/jobs/{id}/complete"): "CompleteJobFunction",
     ("POST", "/jobs/{id}/fail"): "FailJobFunction",
+    ("POST", "/jobs/{id}/release"): "ReleaseJobFunction",
+    ("POST", "/jobs/{id}/cancel"): "CancelJobFunction",
+    ("POST", "/jobs/{id}/retry"): "RetryJobFunction",
+    ("GET", "/stats"): "GetStatsFunction",
+    ("POST", "/batch/enqueue"): "EnqueueJobsFunction",
+    ("POST", "/batch/claim"): "ClaimJobsFunction",
+    ("POST", "/batch/heartbeat"): "HeartbeatJobsFunction",
+    ("POST", "/batch/finish"): "FinishJobsFunction",
+    ("POST", "/batch/retry"): "RetryJobsFunction",
 }
-WITH_FILE = {*ROUTES.values(), "HealthFunction"}
+OF_ROUTES = {*ROUTES.values(), "HealthFunction"}
+SCHEDULED = {"SweepFunction": "rate(1 minute)", "BackUpFunction": {"Ref": "BackUpSchedule"}}
+WITH_FILE = {*OF_ROUTES, *SCHEDULED}
 FUNCTIONS = {*WITH_FILE, "AuthorizeFunction"}
-ROLES = ["RouteRole", "HealthRole", "AuthorizeRole"]
+ROLES = ["RouteRole", "HealthRole", "AuthorizeRole", "BackUpRole"]
+BACKUPS = {"Fn::Sub": "${BackupBucket.Arn}/queue/*"}
+#: What one function alone is told.
+OWN_VARIABLES = {"AuthorizeFunction": "QUEUELOG_REGISTRY_SECRET", "BackUpFunction": "QUEUELOG_BACKUP_BUCKET"}
 
 # Every type of answer that API Gateway gives by itself, with the status that callers are to see.
 GATEWAY_STATUS = {
@@ -202,7 +219,7 @@ def test_one_kind_of_problem_has_one_title() -> None:
     assert len({(problem["type"], problem["title"]) for problem in problems}) == len(SLUGS)
 
 
-def test_there_are_eight_functions_of_one_folder_and_one_layer() -> None:
+def test_all_functions_are_of_one_folder_and_one_layer() -> None:
     functions = resources("AWS::Lambda::Function")
     assert set(functions) == FUNCTIONS
     (layer,) = resources("AWS::Lambda::LayerVersion")
@@ -218,7 +235,43 @@ def test_a_functions_handler_has_the_functions_name(function: str) -> None:
 
 
 def test_functions_end_before_api_gateway_gives_up_on_them() -> None:
-    assert {function["Timeout"] for function in resources("AWS::Lambda::Function").values()} == {15}
+    assert {properties(name)["Timeout"] for name in FUNCTIONS - set(SCHEDULED)} == {15}
+
+
+def test_what_no_request_waits_for_may_take_as_long_as_lambda_lets_it() -> None:
+    assert {properties(name)["Timeout"] for name in SCHEDULED} == {900}
+
+
+def test_each_schedule_has_its_function_and_a_name_of_its_own_in_each_stack() -> None:
+    schedules = resources("AWS::Scheduler::Schedule").values()
+    assert {target(each["Target"]["Arn"]): each["ScheduleExpression"] for each in schedules} == SCHEDULED
+    assert not any("Name" in each for each in schedules)
+    assert {target(each["Target"]["RoleArn"]) for each in schedules} == {"SchedulerRole"}
+
+
+def test_a_sweep_that_failed_is_left_to_the_next_one() -> None:
+    (invocation,) = resources("AWS::Lambda::EventInvokeConfig").values()
+    assert target(invocation["FunctionName"]) == "SweepFunction"
+    (delivery,) = [
+        each["Target"]["RetryPolicy"]
+        for each in resources("AWS::Scheduler::Schedule").values()
+        if "RetryPolicy" in each["Target"]
+    ]
+    for limits in (invocation, delivery):
+        assert (limits["MaximumRetryAttempts"], limits["MaximumEventAgeInSeconds"]) == (0, 60)
+
+
+def test_eventbridge_may_call_those_functions_alone_and_for_this_account_alone() -> None:
+    (trust,) = properties("SchedulerRole")["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    (statement,) = statements("SchedulerRole")
+    assert statement["Action"] == "lambda:InvokeFunction"
+    assert {target(each) for each in statement["Resource"]} == set(SCHEDULED)
+
+
+def test_a_backup_has_all_the_room_that_lambda_gives() -> None:
+    assert properties("BackUpFunction")["EphemeralStorage"] == {"Size": 10240}
 
 
 def test_functions_are_traced() -> None:
@@ -242,21 +295,51 @@ def test_everything_that_the_layer_carries_is_pinned() -> None:
     assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", line) for line in required)
 
 
-def test_variables_are_the_same_everywhere_and_the_secret_is_named_to_the_authoriser_alone() -> None:
+def test_variables_are_the_same_everywhere_but_for_what_one_function_alone_needs() -> None:
     common = {
         "POWERTOOLS_LOG_LEVEL",
         "POWERTOOLS_METRICS_NAMESPACE",
         "POWERTOOLS_SERVICE_NAME",
         "QUEUELOG_ADMIN_ROLE_ARNS",
+        "QUEUELOG_BACKOFF_CAP_SECONDS",
+        "QUEUELOG_BACKOFF_SECONDS",
         "QUEUELOG_DATABASE",
         "QUEUELOG_JOB_TYPES",
+        "QUEUELOG_KEEP_COMPLETED_DAYS",
+        "QUEUELOG_KEEP_FAILED_DAYS",
+        "QUEUELOG_LEASE_SECONDS",
         "QUEUELOG_PRODUCER_ROLE_ARNS",
         "QUEUELOG_WORKER_ROLE_ARNS",
     }
     assert set(source()["Globals"]["Function"]["Environment"]["Variables"]) == common
     for name, function in resources("AWS::Lambda::Function").items():
-        extra = {"QUEUELOG_REGISTRY_SECRET"} if name == "AuthorizeFunction" else set()
-        assert set(function["Environment"]["Variables"]) == common | extra
+        assert set(function["Environment"]["Variables"]) == common | ({OWN_VARIABLES.get(name)} - {None})
+
+
+def test_every_variable_that_is_set_is_read() -> None:
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "functions").rglob("*.py"))
+    read = set(re.findall(r'"(QUEUELOG_[A-Z_]+)"', code)) | {f"QUEUELOG_{role.name}_ROLE_ARNS" for role in Role}
+    for function in resources("AWS::Lambda::Function").values():
+        assert {name for name in function["Environment"]["Variables"] if name.startswith("QUEUELOG_")} <= read
+
+
+def test_what_a_queue_does_by_default_is_the_same_in_the_template_and_in_the_core() -> None:
+    parameters = source()["Parameters"]
+    defaults = Policy(
+        lease_seconds=parameters["DefaultLeaseSeconds"]["Default"],
+        backoff_seconds=parameters["RetryBackoffSeconds"]["Default"],
+        backoff_cap_seconds=parameters["RetryBackoffCapSeconds"]["Default"],
+        keep_completed_seconds=parameters["KeepCompletedDays"]["Default"] * 86_400,
+        keep_failed_seconds=parameters["KeepFailedDays"]["Default"] * 86_400,
+    )
+    assert defaults == Policy()
+
+
+def test_a_parameter_of_seconds_goes_as_far_as_a_request_may() -> None:
+    ranges = {name: (each.get("MinValue"), each.get("MaxValue")) for name, each in source()["Parameters"].items()}
+    assert ranges["DefaultLeaseSeconds"] == (1, MAX_LEASE_SECONDS)
+    assert ranges["RetryBackoffSeconds"] == (0, MAX_BACKOFF_SECONDS)
+    assert ranges["RetryBackoffCapSeconds"] == (0, MAX_DELAY_SECONDS)
 
 
 def test_only_functions_that_use_the_file_mount_it_and_are_in_the_vpc() -> None:
@@ -312,12 +395,21 @@ def test_the_file_system_lets_in_nobody_by_itself() -> None:
 
 def test_functions_talk_to_the_file_system_alone() -> None:
     assert all(
-        properties(name)["VpcConfig"]["SecurityGroupIds"] == [{"Ref": "FunctionSecurityGroup"}] for name in WITH_FILE
+        properties(name)["VpcConfig"]["SecurityGroupIds"] == [{"Ref": "FunctionSecurityGroup"}]
+        for name in WITH_FILE - {"BackUpFunction"}
     )
     (egress,) = properties("FunctionSecurityGroup")["SecurityGroupEgress"]
     assert (egress["IpProtocol"], egress["FromPort"], egress["ToPort"]) == ("tcp", 2049, 2049)
     assert egress["DestinationSecurityGroupId"] == {"Ref": "FileSystemSecurityGroup"}
     assert "SecurityGroupIngress" not in properties("FunctionSecurityGroup")
+
+
+def test_the_function_that_makes_backups_talks_to_s3_besides() -> None:
+    groups = properties("BackUpFunction")["VpcConfig"]["SecurityGroupIds"]
+    assert groups == [{"Ref": "FunctionSecurityGroup"}, {"Ref": "BackUpSecurityGroup"}]
+    (egress,) = properties("BackUpSecurityGroup")["SecurityGroupEgress"]
+    assert (egress["IpProtocol"], egress["FromPort"], egress["ToPort"]) == ("tcp", 443, 443)
+    assert "SecurityGroupIngress" not in properties("BackUpSecurityGroup")
 
 
 def test_the_file_system_is_reached_from_functions_alone() -> None:
@@ -343,6 +435,53 @@ def test_the_network_has_no_way_to_the_internet() -> None:
     }
     (endpoint,) = resources("AWS::EC2::VPCEndpoint").values()
     assert endpoint["VpcEndpointType"] == "Gateway"
+    assert endpoint["ServiceName"] == {"Fn::Sub": "com.amazonaws.${AWS::Region}.s3"}
+    condition, policy, otherwise = endpoint["PolicyDocument"]["Fn::If"]
+    (statement,) = policy["Statement"]
+    assert (condition, otherwise) == ("NewVpc", {"Ref": "AWS::NoValue"})
+    assert statement["Condition"] == {"StringEquals": {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}}}
+
+
+def test_the_backups_outlive_the_stack_with_the_rules_that_guard_them() -> None:
+    for name in ("BackupBucket", "BackupBucketPolicy"):
+        resource = translated()["Resources"][name]
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+def test_the_backups_are_encrypted_versioned_private_and_sent_over_tls_alone() -> None:
+    bucket = properties("BackupBucket")
+    (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert bucket["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+    assert all(bucket["PublicAccessBlockConfiguration"].values())
+    policy = properties("BackupBucketPolicy")
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert policy["Bucket"] == {"Ref": "BackupBucket"}
+    assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "s3:*")
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert statement["Resource"] == [{"Fn::GetAtt": ["BackupBucket", "Arn"]}, {"Fn::Sub": "${BackupBucket.Arn}/*"}]
+
+
+def test_old_backups_and_what_an_upload_left_behind_go_away() -> None:
+    (rule,) = properties("BackupBucket")["LifecycleConfiguration"]["Rules"]
+    assert rule["Status"] == "Enabled"
+    # For all of the bucket, and both what is current and what was put aside.
+    assert not {"Prefix", "TagFilters"} & set(rule)
+    assert rule["ExpirationInDays"] == {"Ref": "KeepBackupsDays"}
+    assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 7}
+    assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 1}
+
+
+def test_only_the_function_that_makes_backups_touches_the_bucket_and_it_can_but_add() -> None:
+    about_s3 = {role: [each for each in statements(role) if "s3:" in json.dumps(each)] for role in ROLES}
+    (allowed,) = about_s3.pop("BackUpRole")
+    assert (allowed["Effect"], allowed["Action"]) == ("Allow", "s3:PutObject")
+    assert allowed["Resource"] == BACKUPS
+    assert not any(about_s3.values())
+    assert {name for name in FUNCTIONS if role_of(name) == "BackUpRole"} == {"BackUpFunction"}
+    assert target(properties("BackUpFunction")["Environment"]["Variables"]["QUEUELOG_BACKUP_BUCKET"]) == "BackupBucket"
 
 
 def test_a_vpc_of_ones_own_takes_the_place_of_every_part_of_the_new_one() -> None:
@@ -368,7 +507,7 @@ def test_only_the_authoriser_reads_the_secret() -> None:
     assert {name for name in FUNCTIONS if role_of(name) == "AuthorizeRole"} == {"AuthorizeFunction"}
 
 
-def test_health_may_look_at_the_file_and_only_routes_may_write_it() -> None:
+def test_health_may_look_at_the_file_and_all_others_may_write_it() -> None:
     allowed = {
         role: {
             action
@@ -382,12 +521,13 @@ def test_health_may_look_at_the_file_and_only_routes_may_write_it() -> None:
         "RouteRole": {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"},
         "HealthRole": {"elasticfilesystem:ClientMount"},
         "AuthorizeRole": set(),
+        "BackUpRole": {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"},
     }
     assert {name for name in FUNCTIONS if role_of(name) == "HealthRole"} == {"HealthFunction"}
 
 
 def test_the_file_is_reached_through_the_access_point_alone() -> None:
-    for role in ("RouteRole", "HealthRole"):
+    for role in ("RouteRole", "HealthRole", "BackUpRole"):
         (statement,) = [each for each in statements(role) if "elasticfilesystem" in json.dumps(each["Action"])]
         assert target(statement["Resource"]) == "FileSystem"
         (access_point,) = statement["Condition"]["StringEquals"].values()
@@ -418,7 +558,7 @@ def test_a_role_allows_nothing_wider_than_aws_forces(role: str) -> None:
             continue
         actions = set(listed(statement["Action"]))
         assert not any("*" in action for action in actions)
-        if any("*" in json.dumps(resource) for resource in listed(statement["Resource"])):
+        if any("*" in json.dumps(resource) for resource in listed(statement["Resource"]) if resource != BACKUPS):
             assert actions <= ON_EVERYTHING
 
 
@@ -433,22 +573,25 @@ def test_the_authoriser_has_no_rights_in_the_network() -> None:
     assert not any("ec2:" in json.dumps(each) for each in statements("AuthorizeRole"))
 
 
-def test_lambda_alone_may_take_a_role() -> None:
-    assert set(resources("AWS::IAM::Role")) == set(ROLES)
+def test_lambda_alone_may_take_a_functions_role() -> None:
+    assert set(resources("AWS::IAM::Role")) == {*ROLES, "SchedulerRole"}
     for role in ROLES:
         (statement,) = properties(role)["AssumeRolePolicyDocument"]["Statement"]
         assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
 
 
-def test_concurrency_is_reserved_only_when_asked_for_and_never_the_authorisers() -> None:
+def test_concurrency_is_reserved_only_when_asked_for_and_only_for_routes() -> None:
     assert source()["Parameters"]["ReservedConcurrency"]["Default"] == 0
-    for name in WITH_FILE:
+    for name in OF_ROUTES:
         condition, value, otherwise = properties(name)["ReservedConcurrentExecutions"]["Fn::If"]
         assert (value, otherwise) == ({"Ref": "ReservedConcurrency"}, {"Ref": "AWS::NoValue"})
         assert translated()["Conditions"][condition] == {
             "Fn::Not": [{"Fn::Equals": [{"Ref": "ReservedConcurrency"}, "0"]}]
         }
-    assert "ReservedConcurrentExecutions" not in properties("AuthorizeFunction")
+    assert not any("ReservedConcurrentExecutions" in properties(name) for name in FUNCTIONS - OF_ROUTES)
+    # What the description of the parameter says that it costs.
+    assert len(OF_ROUTES) == 18
+    assert "Eighteen times" in source()["Parameters"]["ReservedConcurrency"]["Description"]
 
 
 @pytest.mark.parametrize("name", source()["Parameters"])
@@ -466,6 +609,7 @@ def test_a_parameter_has_a_default_a_limit_and_says_what_it_is(name: str) -> Non
         ("ProducerRoleArns", ["", "arn:aws:iam::123456789012:role/path/Name"], ["*", "arn:aws:iam::1:role/x"]),
         ("WorkerRoleArns", ["", "arn:aws-cn:iam::123456789012:role/N"], ["arn:aws:iam::123456789012:user/Name"]),
         ("AdminRoleArns", ["", "arn:aws:iam::123456789012:role/a+b=c.d@e-f_g"], ["arn:aws:iam::123456789012:root"]),
+        ("BackUpSchedule", ["cron(17 3 * * ? *)", "rate(6 hours)"], ["", "daily", "at(2026-01-31T12:00:00)", "rate()"]),
         ("VpcId", ["", "vpc-0a1b2c3d"], ["default", "vpc-"]),
         ("SubnetIds", ["", "subnet-0a,subnet-0b", "subnet-0a,subnet-0b,subnet-0c"], ["subnet-0a", "subnet-0a,"]),
         ("RouteTableIds", ["", "rtb-0a", "rtb-0a,rtb-0b"], ["rtb-0a, rtb-0b", "main"]),
@@ -486,4 +630,5 @@ def test_the_outputs_name_both_doors_and_the_way_to_a_first_key() -> None:
     assert outputs["Url"]["Fn::Sub"].endswith("/v1")
     assert outputs["IamUrl"]["Fn::Sub"] == outputs["Url"]["Fn::Sub"] + "/iam"
     assert outputs["RegistrySecret"] == {"Ref": "RegistrySecret"}
+    assert outputs["BackupBucket"] == {"Ref": "BackupBucket"}
     assert outputs["FirstKey"]["Fn::Sub"].startswith("make key STACK=${AWS::StackName} ")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 MAX_BODY_BYTES = 1_048_576
+MAX_BATCH_BODY_BYTES = 4_000_000
 #: A body that each function takes.
 RIGHT = {
     "enqueue_job": b'{"type": "email"}',
     "claim_job": b"{}",
+    "heartbeat_job": b'{"lease_token": "t"}',
     "complete_job": b"{}",
     "fail_job": b'{"error": "the mail server refused the connection"}',
+    "release_job": b"{}",
+    "cancel_job": b"{}",
+    "retry_job": b"{}",
+    "enqueue_jobs": b'{"jobs": [{"type": "email"}]}',
+    "claim_jobs": b'{"limit": 10}',
+    "heartbeat_jobs": b'{"jobs": [{"id": 1, "lease_token": "t"}]}',
+    "finish_jobs": b'{"jobs": [{"id": 1, "lease_token": "t", "outcome": "completed"}]}',
+    "retry_jobs": b'{"status": "failed"}',
 }
 
 

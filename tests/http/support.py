@@ -13,13 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+import cancel_job
 import claim_job
+import claim_jobs
 import complete_job
 import enqueue_job
+import enqueue_jobs
+import explain_job
 import fail_job
+import finish_jobs
 import get_job
+import get_stats
 import health
+import heartbeat_job
+import heartbeat_jobs
 import list_jobs
+import release_job
+import retry_job
+import retry_jobs
+import sweep
 from queuelog.job import canonical_json
 from web.problems import KINDS
 
@@ -27,10 +39,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.support import SteppedClock
+    from web.problems import Kind
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = {
-    module.__name__: module for module in (enqueue_job, list_jobs, get_job, claim_job, complete_job, fail_job, health)
+    module.__name__: module
+    for module in (
+        enqueue_job,
+        list_jobs,
+        get_job,
+        explain_job,
+        claim_job,
+        heartbeat_job,
+        complete_job,
+        fail_job,
+        release_job,
+        cancel_job,
+        retry_job,
+        get_stats,
+        enqueue_jobs,
+        claim_jobs,
+        heartbeat_jobs,
+        finish_jobs,
+        retry_jobs,
+        health,
+    )
 }
 EVENTS: dict[str, Any] = {name: json.loads((ROOT / f"events/{name}.json").read_text()) for name in MODULES}
 OPENAPI: dict[str, Any] = json.loads((ROOT / "docs/api/openapi.json").read_text())
@@ -41,10 +74,12 @@ OPERATIONS = {
     if method in {"get", "post"}
 }
 
-#: Functions that ask who is calling, that read a body, and that act on one job.
+#: Functions that ask who is calling, that read a body, that need one, that take many jobs, and that act on one.
 GUARDED = [name for name in MODULES if name != "health"]
-WITH_BODY = ["enqueue_job", "claim_job", "complete_job", "fail_job"]
-WITH_ID = ["get_job", "complete_job", "fail_job"]
+WITH_BODY = [name for name in GUARDED if EVENTS[name]["httpMethod"] == "POST"]
+BATCHES = [name for name in WITH_BODY if EVENTS[name]["resource"].startswith("/batch/")]
+NEEDING_BODY = ["enqueue_job", "heartbeat_job", *BATCHES]
+WITH_ID = [name for name in GUARDED if "{id}" in EVENTS[name]["resource"]]
 
 ACCOUNT = "123456789012"
 URN = "urn:queuelog:problem:"
@@ -144,14 +179,52 @@ class Api:
     def get(self, id: int, caller: Caller = ADMIN) -> Answer:
         return self.ask("get_job", caller, id=id)
 
-    def claim(self, caller: Caller = WORKER, /, **fields: Any) -> Answer:
-        return self.ask("claim_job", caller, body=fields)
+    def claim(self, caller: Caller = WORKER, /, *, request_id: str | None = None, **fields: Any) -> Answer:
+        return self.ask("claim_job", caller, body=fields, headers=_request_id(request_id))
 
-    def complete(self, id: int, caller: Caller = WORKER) -> Answer:
-        return self.ask("complete_job", caller, id=id)
+    def heartbeat(self, id: int, caller: Caller = WORKER, **fields: Any) -> Answer:
+        return self.ask("heartbeat_job", caller, id=id, body=fields)
+
+    def complete(self, id: int, caller: Caller = WORKER, **fields: Any) -> Answer:
+        return self.ask("complete_job", caller, id=id, body=fields)
 
     def fail(self, id: int, caller: Caller = WORKER, **fields: Any) -> Answer:
         return self.ask("fail_job", caller, id=id, body=fields)
+
+    def release(self, id: int, caller: Caller = WORKER, **fields: Any) -> Answer:
+        return self.ask("release_job", caller, id=id, body=fields)
+
+    def cancel(self, id: int, caller: Caller = PRODUCER) -> Answer:
+        return self.ask("cancel_job", caller, id=id)
+
+    def retry(self, id: int, caller: Caller = ADMIN) -> Answer:
+        return self.ask("retry_job", caller, id=id)
+
+    def explain(self, id: int, caller: Caller = ADMIN) -> Answer:
+        return self.ask("explain_job", caller, id=id)
+
+    def stats(self, caller: Caller = ADMIN) -> Answer:
+        return self.ask("get_stats", caller)
+
+    def enqueue_jobs(self, jobs: Sequence[Mapping[str, Any]], caller: Caller = PRODUCER) -> Answer:
+        return self.ask("enqueue_jobs", caller, body={"jobs": jobs})
+
+    def claim_jobs(self, caller: Caller = WORKER, /, *, request_id: str | None = None, **fields: Any) -> Answer:
+        return self.ask("claim_jobs", caller, body=fields, headers=_request_id(request_id))
+
+    def heartbeat_jobs(self, jobs: Sequence[Mapping[str, Any]], caller: Caller = WORKER) -> Answer:
+        return self.ask("heartbeat_jobs", caller, body={"jobs": jobs})
+
+    def finish_jobs(self, jobs: Sequence[Mapping[str, Any]], caller: Caller = WORKER) -> Answer:
+        return self.ask("finish_jobs", caller, body={"jobs": jobs})
+
+    def retry_jobs(self, caller: Caller = ADMIN, /, **fields: Any) -> Answer:
+        return self.ask("retry_jobs", caller, body=fields)
+
+    def sweep(self) -> dict[str, Any]:
+        """Sweep as the schedule does, and return what it says."""
+        context = SimpleNamespace(aws_request_id="sweep", clock=self.clock, get_remaining_time_in_millis=lambda: 60_000)
+        return sweep.handler({}, context)
 
     def new_job(self, caller: Caller = PRODUCER, /, **fields: Any) -> dict[str, Any]:
         """Enqueue a job that is known to be right, and return it."""
@@ -160,6 +233,15 @@ class Api:
     def claimed_job(self, caller: Caller = WORKER, /, **fields: Any) -> dict[str, Any]:
         """Claim a job that is known to be there, and return it."""
         return success(self.claim(caller, **fields), 200)
+
+    def claimed_jobs(self, caller: Caller = WORKER, /, **fields: Any) -> Sequence[dict[str, Any]]:
+        """Claim several jobs of which one at least is known to be there, and return them."""
+        jobs: Sequence[dict[str, Any]] = success(self.claim_jobs(caller, **{"limit": 100, **fields}), 200)["jobs"]
+        return jobs
+
+
+#: Headers of the files in events/ that a request of these tests has only if it says so.
+MADE_HERE = {"Claim-Request-Id", "Content-Type", "X-Api-Key"}
 
 
 def event(
@@ -197,7 +279,7 @@ def event(
     made["body"] = base64.b64encode(raw).decode() if raw else None
     made["isBase64Encoded"] = bool(raw)
 
-    sent = {name: [value] for name, value in made["headers"].items() if name not in {"Content-Type", "X-Api-Key"}}
+    sent = {name: [value] for name, value in made["headers"].items() if name not in MADE_HERE}
     if content_type is not None:
         sent["Content-Type"] = [content_type]
     sent |= {name: _values(value) for name, value in (headers or {}).items()}
@@ -208,6 +290,10 @@ def event(
     made["multiValueQueryStringParameters"] = asked or None
     made["queryStringParameters"] = {name: values[-1] for name, values in asked.items()} or None
     return made | dict(changes or {})
+
+
+def _request_id(request_id: str | None) -> dict[str, str]:
+    return {} if request_id is None else {"Claim-Request-Id": request_id}
 
 
 def _values(value: str | list[str]) -> list[str]:
@@ -221,28 +307,58 @@ def success(answer: Answer, status: int = 200) -> dict[str, Any]:
     return body
 
 
+#: Problems of which each fault is named.
+WITH_FAULTS = {"validation-failed"}
+#: Those that name them where several jobs may be at fault.
+WITH_FAULTS_IN_A_BATCH = {"validation-failed", "forbidden", "idempotency-key-reused"}
+
+
 def assert_problem(answer: Answer, status: int, slug: str) -> set[tuple[str, str]]:
     """Check the whole shape of a problem (RFC 9457) and return its faults, each as field and code."""
-    problem = answer.body
-    assert (answer.status, problem["type"]) == (status, URN + slug), problem
+    assert answer.status == status, answer.body
     assert answer.headers["Content-Type"] == "application/problem+json"
-    (kind,) = {kind for kind in KINDS.values() if kind.slug == slug}
-    assert problem["title"] == kind.title
+    pause = _kind(slug).retry_after
+    assert answer.headers.get("Retry-After") == (pause and str(pause))
+    assert answer.raw["isBase64Encoded"] is False
+    assert answer.raw["body"] == canonical_json(answer.body, sort_keys=False)
+    return faults_in(answer.body, status, slug, answer.path)
+
+
+def faults_in(problem: dict[str, Any], status: int, slug: str, instance: str) -> set[tuple[str, str]]:
+    """Check the shape of a problem's object, which may be one item of a batch's answer; return its faults likewise."""
+    assert problem["type"] == f"urn:queuelog:problem:{slug}", problem
+    assert problem["title"] == _kind(slug).title
     assert problem["status"] == status
     assert problem["detail"]
-    assert problem["instance"] == answer.path
-    assert answer.headers.get("Retry-After") == (kind.retry_after and str(kind.retry_after))
-    assert answer.raw["isBase64Encoded"] is False
-    assert answer.raw["body"] == canonical_json(problem, sort_keys=False)
+    assert problem["instance"] == instance
     expected = ["type", "title", "status", "detail", "instance"]
-    assert list(problem) == ([*expected, "errors"] if slug == "validation-failed" else expected)
     faults = problem.get("errors", [])
+    assert list(problem) == ([*expected, "errors"] if faults else expected)
     assert len(faults) <= 100
     for fault in faults:
         assert list(fault) == ["field", "code", "message"]
         assert all(isinstance(text, str) and text for text in fault.values()), fault
-    assert bool(faults) == (slug == "validation-failed")
+    assert bool(faults) >= (slug in WITH_FAULTS)
+    assert bool(faults) <= (slug in (WITH_FAULTS_IN_A_BATCH if "/batch/" in instance else WITH_FAULTS))
     return {(fault["field"], fault["code"]) for fault in faults}
+
+
+def assert_refused(answer: Answer, index: int, slug: str) -> None:
+    """Check that one item of a batch's answer is a 409 with a whole problem."""
+    item = success(answer)["jobs"][index]
+    assert list(item) == ["code", "problem"], item
+    assert item["code"] == 409
+    assert faults_in(item["problem"], 409, slug, answer.path) == set()
+
+
+def codes(answer: Answer) -> list[int]:
+    """Return the code of each item of a batch's answer."""
+    return [item["code"] for item in success(answer)["jobs"]]
+
+
+def _kind(slug: str) -> Kind:
+    (kind,) = {kind for kind in KINDS.values() if kind.slug == slug}
+    return kind
 
 
 def assert_documented(function: str, answer: Answer) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.http.bodies import (
     JSON_TYPES,
+    MAX_BATCH_BODY_BYTES,
     MAX_BODY_BYTES,
     NOT_BASE64,
     NOT_JSON,
@@ -15,14 +16,24 @@ from tests.http.bodies import (
     RIGHT,
     arrays,
     objects,
-    sized,
 )
-from tests.http.support import ADMIN, NOBODY, WITH_BODY, assert_problem, signed, success, with_key
+from tests.http.support import (
+    ADMIN,
+    BATCHES,
+    GUARDED,
+    NEEDING_BODY,
+    NOBODY,
+    WITH_BODY,
+    assert_problem,
+    signed,
+    success,
+    with_key,
+)
 
 if TYPE_CHECKING:
     from tests.http.support import Api, Caller
 
-EVERYONE = with_key("everyone", "producer", "worker")
+EVERYONE = with_key("everyone", "producer", "worker", "admin")
 NO_ROLE = with_key("nobody-special")
 STRANGER = signed("Stranger")
 
@@ -31,17 +42,17 @@ def every(faults: dict[str, bytes]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("body", faults.values(), ids=faults.keys())
 
 
-@pytest.mark.parametrize("function", WITH_BODY)
 @every(NOT_JSON)
-def test_what_is_not_one_json_object_is_refused(api: Api, function: str, body: bytes) -> None:
-    assert_problem(api.ask(function, EVERYONE, body=body), 400, "invalid-json")
+def test_what_is_not_one_json_object_is_refused_by_every_route(api: Api, body: bytes) -> None:
+    for function in WITH_BODY:
+        assert_problem(api.ask(function, EVERYONE, body=body), 400, "invalid-json")
 
 
-@pytest.mark.parametrize("function", WITH_BODY)
 @pytest.mark.parametrize("content_type", NOT_JSON_TYPES)
-def test_another_content_type_is_refused(api: Api, function: str, content_type: str) -> None:
-    answer = api.ask(function, EVERYONE, body=RIGHT[function], content_type=content_type)
-    assert_problem(answer, 415, "unsupported-media-type")
+def test_another_content_type_is_refused_by_every_route(api: Api, content_type: str) -> None:
+    for function in WITH_BODY:
+        answer = api.ask(function, EVERYONE, body=RIGHT[function], content_type=content_type)
+        assert_problem(answer, 415, "unsupported-media-type")
 
 
 @pytest.mark.parametrize("content_type", JSON_TYPES)
@@ -51,25 +62,28 @@ def test_json_in_utf_8_may_be_called_what_it_is_in_any_letter_case_or_not_at_all
     success(api.ask("enqueue_job", EVERYONE, body=RIGHT["enqueue_job"], content_type=content_type), 201)
 
 
-@pytest.mark.parametrize("function", ["claim_job", "complete_job", "fail_job"])
+@pytest.mark.parametrize("function", [name for name in WITH_BODY if name not in NEEDING_BODY])
 @pytest.mark.parametrize("content_type", [None, "text/plain", "multipart/form-data"])
 def test_a_body_that_is_not_there_has_no_content_type(api: Api, function: str, content_type: str | None) -> None:
     job = api.new_job(EVERYONE)
     if function != "claim_job":
         api.claimed_job(EVERYONE)
+    if function == "retry_job":
+        api.fail(job["id"], EVERYONE, permanent=True)
     success(api.ask(function, EVERYONE, id=job["id"], content_type=content_type))
 
 
-@pytest.mark.parametrize("function", WITH_BODY)
 @pytest.mark.parametrize("body", NOT_BASE64)
-def test_broken_base64_is_refused(api: Api, function: str, body: str) -> None:
-    answer = api.ask(function, EVERYONE, changes={"body": body, "isBase64Encoded": True})
-    assert_problem(answer, 400, "invalid-json")
+def test_broken_base64_is_refused_by_every_route(api: Api, body: str) -> None:
+    for function in WITH_BODY:
+        answer = api.ask(function, EVERYONE, changes={"body": body, "isBase64Encoded": True})
+        assert_problem(answer, 400, "invalid-json")
 
 
+@pytest.mark.parametrize("function", NEEDING_BODY)
 @pytest.mark.parametrize("changes", [{"body": None}, {"body": ""}, {"body": "", "isBase64Encoded": True}])
-def test_a_job_needs_a_body(api: Api, changes: dict[str, Any]) -> None:
-    assert_problem(api.ask("enqueue_job", EVERYONE, changes=changes), 400, "invalid-json")
+def test_a_route_that_needs_a_body_gets_none(api: Api, function: str, changes: dict[str, Any]) -> None:
+    assert_problem(api.ask(function, EVERYONE, changes=changes), 400, "invalid-json")
 
 
 def test_a_body_as_text_is_read_as_well(api: Api) -> None:
@@ -79,18 +93,25 @@ def test_a_body_as_text_is_read_as_well(api: Api) -> None:
     assert_problem(api.ask("enqueue_job", EVERYONE, changes=changes), 400, "invalid-json")
 
 
+def most_bytes(function: str) -> int:
+    return MAX_BATCH_BODY_BYTES if function in BATCHES else MAX_BODY_BYTES
+
+
 @pytest.mark.parametrize("function", WITH_BODY)
-@pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, MAX_BODY_BYTES * 3 // 2 + 1, 5 * MAX_BODY_BYTES])
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
-def test_a_body_over_1_mib_is_refused_before_it_is_looked_at(
-    api: Api, function: str, size: int, content_type: str
+def test_a_body_over_1_mib_or_of_a_batch_4_mb_is_refused_before_it_is_looked_at(
+    api: Api, function: str, content_type: str
 ) -> None:
-    answer = api.ask(function, EVERYONE, body=b"\xff" * size, content_type=content_type)
-    assert_problem(answer, 413, "payload-too-large")
+    most = most_bytes(function)
+    for size in (most + 1, most * 3 // 2 + 1, 3 * most):
+        answer = api.ask(function, EVERYONE, body=b"\xff" * size, content_type=content_type)
+        assert_problem(answer, 413, "payload-too-large")
 
 
-def test_a_body_of_1_mib_is_taken(api: Api) -> None:
-    success(api.ask("enqueue_job", EVERYONE, body=sized(MAX_BODY_BYTES)), 201)
+@pytest.mark.parametrize("function", WITH_BODY)
+def test_a_body_of_just_that_size_is_taken(api: Api, function: str) -> None:
+    answer = api.ask(function, EVERYONE, body=RIGHT[function].ljust(most_bytes(function)))
+    assert answer.status not in {400, 413, 415, 422}
 
 
 def test_a_body_as_text_is_measured_in_bytes(api: Api) -> None:
@@ -131,7 +152,7 @@ def test_an_integer_of_4_300_digits_is_taken(api: Api) -> None:
     assert api.new_job(payload={"n": number})["payload"] == {"n": number}
 
 
-@pytest.mark.parametrize("function", ["list_jobs", "get_job", "health"])
+@pytest.mark.parametrize("function", [*(name for name in GUARDED if name not in WITH_BODY), "health"])
 @pytest.mark.parametrize("body", [b"nope", b"\xff" * (MAX_BODY_BYTES + 1)])
 def test_a_route_without_a_body_reads_none(api: Api, function: str, body: bytes) -> None:
     job = api.new_job()
@@ -147,7 +168,6 @@ ANY_BODY = {
 }
 
 
-@pytest.mark.parametrize("function", WITH_BODY)
 @pytest.mark.parametrize(
     ("caller", "status", "slug"),
     [(NOBODY, 401, "unauthorized"), (STRANGER, 403, "forbidden"), (NO_ROLE, 403, "forbidden")],
@@ -155,8 +175,9 @@ ANY_BODY = {
 )
 @every(ANY_BODY)
 def test_who_may_not_come_in_hears_nothing_of_the_body(
-    api: Api, function: str, caller: Caller, status: int, slug: str, body: bytes
+    api: Api, caller: Caller, status: int, slug: str, body: bytes
 ) -> None:
-    for content_type in ("application/json", "text/plain"):
-        answer = api.ask(function, caller, body=body, content_type=content_type, query={"colour": "red"})
-        assert_problem(answer, status, slug)
+    for function in WITH_BODY:
+        for content_type in ("application/json", "text/plain"):
+            answer = api.ask(function, caller, body=body, content_type=content_type, query={"colour": "red"})
+            assert_problem(answer, status, slug)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.http.bodies import RIGHT
 from tests.http.conftest import forget
 from tests.http.support import (
     ACCOUNT,
     ADMIN,
+    EVENTS,
     GUARDED,
     NOBODY,
     PRODUCER,
@@ -40,9 +42,7 @@ def test_without_credentials_every_route_answers_401_at_both_doors(
 
 
 def at_door(prefix: str, function: str, authorizer: Any) -> dict[str, Any]:
-    path = {"claim_job": "/jobs/claim", "complete_job": "/jobs/1/complete", "fail_job": "/jobs/1/fail"}.get(
-        function, "/jobs/1" if function == "get_job" else "/jobs"
-    )
+    path = EVENTS[function]["path"]
     context: dict[str, Any] = {"path": f"/v1{prefix}{path}", "stage": "v1", "identity": {"userArn": None}}
     if authorizer != "absent":
         context["authorizer"] = authorizer
@@ -210,20 +210,35 @@ ROLES = {
     "signed worker": signed("Worker"),
     "signed admin": signed("Admin"),
 }
+ANYONE = set(ROLES) - {"nothing"}
+PRODUCERS = {"producer", "admin", "signed producer", "signed admin"}
+WORKERS = {"worker", "admin", "signed worker", "signed admin"}
+ADMINS = {"admin", "signed admin"}
 MAY = {
-    "enqueue_job": {"producer", "admin", "signed producer", "signed admin"},
-    "list_jobs": set(ROLES) - {"nothing"},
-    "get_job": set(ROLES) - {"nothing"},
-    "claim_job": {"worker", "admin", "signed worker", "signed admin"},
-    "complete_job": {"worker", "admin", "signed worker", "signed admin"},
-    "fail_job": {"worker", "admin", "signed worker", "signed admin"},
+    "enqueue_job": PRODUCERS,
+    "list_jobs": ANYONE,
+    "get_job": ANYONE,
+    "explain_job": PRODUCERS,
+    "claim_job": WORKERS,
+    "heartbeat_job": WORKERS,
+    "complete_job": WORKERS,
+    "fail_job": WORKERS,
+    "release_job": WORKERS,
+    "cancel_job": PRODUCERS,
+    "retry_job": ADMINS,
+    "get_stats": ADMINS,
+    "enqueue_jobs": PRODUCERS,
+    "claim_jobs": WORKERS,
+    "heartbeat_jobs": WORKERS,
+    "finish_jobs": WORKERS,
+    "retry_jobs": ADMINS,
 }
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("function", GUARDED)
 def test_a_role_decides_which_routes_may_be_used(api: Api, function: str, role: str) -> None:
-    answer = api.ask(function, ROLES[role], body={"type": "email"} if function == "enqueue_job" else None)
+    answer = api.ask(function, ROLES[role], body=RIGHT.get(function))
     if role in MAY[function]:
         assert answer.status != 403
     else:

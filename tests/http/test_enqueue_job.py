@@ -48,6 +48,15 @@ def test_a_new_job_has_every_field_in_the_documented_order(api: Api) -> None:
         ("updated_at", "2026-01-31T12:00:00.000Z"),
         ("reason", None),
         ("created_by", "operator"),
+        ("run_at", "2026-01-31T12:00:00.000Z"),
+        ("backoff_seconds", 15),
+        ("attempt", 0),
+        ("lease_expires_at", None),
+        ("lease_expiries", 0),
+        ("progress", None),
+        ("result", None),
+        ("cancel_requested", False),
+        ("replays", 0),
     ]
 
 

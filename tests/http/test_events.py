@@ -19,9 +19,20 @@ STATUS = {
     "enqueue_job": 201,
     "list_jobs": 200,
     "get_job": 404,
+    "explain_job": 404,
     "claim_job": 204,
+    "heartbeat_job": 409,
     "complete_job": 409,
     "fail_job": 409,
+    "release_job": 409,
+    "cancel_job": 404,
+    "retry_job": 404,
+    "get_stats": 200,
+    "enqueue_jobs": 200,
+    "claim_jobs": 204,
+    "heartbeat_jobs": 200,
+    "finish_jobs": 200,
+    "retry_jobs": 200,
     "health": 200,
 }
 
@@ -34,9 +45,13 @@ def test_a_function_understands_its_event_as_it_is(api: Api, function: str) -> N
 
 
 def test_the_events_tell_the_story_of_a_job(api: Api) -> None:
-    statuses = [invoke(name).status for name in ("enqueue_job", "get_job", "claim_job", "fail_job", "claim_job")]
-    assert statuses == [201, 200, 200, 200, 200]
-    assert invoke("complete_job").body["status"] == "completed"
+    story = ("enqueue_job", "get_job", "claim_job", "fail_job", "claim_job", "complete_job")
+    assert [invoke(name).status for name in story] == [201, 200, 200, 200, 200, 200]
+    assert [invoke(name).status for name in ("retry_job", "cancel_job")] == [409, 409]
+    assert [item["code"] for item in invoke("enqueue_jobs").body["jobs"]] == [201, 201]
+    assert [item["code"] for item in invoke("enqueue_jobs").body["jobs"]] == [200, 200]
+    (claimed,) = invoke("claim_jobs").body["jobs"]
+    assert invoke("claim_jobs").body["jobs"] == [claimed]
 
 
 def invoke(function: str) -> Answer:

@@ -31,6 +31,13 @@ def test_a_failed_job_with_retries_left_is_pending_again(api: Api, body: bytes) 
         "worker_id": None,
         "created_at": "2026-01-31T12:00:00.000Z",
         "updated_at": "2026-01-31T12:00:02.000Z",
+        "run_at": "2026-01-31T12:00:00.000Z",
+        "backoff_seconds": 15,
+        "attempt": 1,
+        "lease_expires_at": None,
+        "lease_expiries": 0,
+        "cancel_requested": False,
+        "replays": 0,
     }
 
 
@@ -48,7 +55,7 @@ def test_a_job_without_retries_left_is_failed_and_keeps_its_count_and_its_worker
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3, 25])
 def test_a_job_runs_once_more_than_it_has_retries(api: Api, max_retries: int) -> None:
-    api.new_job(max_retries=max_retries)
+    api.new_job(max_retries=max_retries, backoff_seconds=0)
     runs = 0
     while api.claim().status == 200:
         runs += 1

@@ -116,6 +116,8 @@ def test_a_job_whose_retries_are_used_up_is_failed(api: Api) -> None:
     for _ in range(3):
         api.claimed_job()
         statuses.append(success(api.fail(job["id"]))["status"])
+        # From the second retry on there is a wait, which grows.
+        api.clock.advance(seconds=60)
     assert statuses == ["pending", "pending", "failed"]
     assert success(api.get(job["id"]))["retry_count"] == 2
     assert api.claim().status == 204

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,7 +23,10 @@ import pytest
 
 from local.api import LocalApi
 from local.errors import CannotStartError
+from local.functions import FunctionFailedError
 from local.key import create
+from tests import first_release
+from tests.support import SteppedClock, add_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -238,14 +241,6 @@ def small(tmp_path: Path) -> Path:
     return template
 
 
-class SteppedClock:
-    def __init__(self) -> None:
-        self.moment = NOON
-
-    def now(self) -> datetime:
-        return self.moment
-
-
 class StoppedClock:
     """A clock that tells no time until it is released, so that a request stays in a function."""
 
@@ -430,7 +425,25 @@ def test_an_unsigned_call_to_the_signed_door_is_401(running: Process) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_line", ["GET /", "GET /job", "PUT /jobs", "HEAD /jobs", "OPTIONS /jobs", "GET /jobs//1"]
+    "request_line",
+    [
+        "GET /",
+        "GET /batch",
+        "GET /batch/claim",
+        "GET /job",
+        "GET /jobs//1",
+        # There is no job called claim, for at its level a name comes before a parameter.
+        "GET /jobs/claim",
+        "GET /jobs/claim/explain",
+        "POST /iam/jobs/claim/fail",
+        "POST /jobs/claim/claim",
+        "POST /jobs/claim/release",
+        "POST /jobs/1/claim",
+        "HEAD /jobs",
+        "OPTIONS /jobs",
+        "PUT /jobs",
+        "POST /stats",
+    ],
 )
 def test_an_unknown_route_is_403(running: Process, request_line: str) -> None:
     method, path = request_line.split()
@@ -439,6 +452,38 @@ def test_an_unknown_route_is_403(running: Process, request_line: str) -> None:
         assert (answer.status, answer.headers["Content-Type"]) == (403, PROBLEM)
     else:
         assert_is_problem(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "route"),
+    [
+        ("POST", "/jobs", "/jobs"),
+        ("GET", "/jobs", "/jobs"),
+        ("GET", "/jobs/7", "/jobs/{id}"),
+        ("GET", "/jobs/7/explain", "/jobs/{id}/explain"),
+        ("POST", "/jobs/claim", "/jobs/claim"),
+        ("POST", "/jobs/7/heartbeat", "/jobs/{id}/heartbeat"),
+        ("POST", "/jobs/7/complete", "/jobs/{id}/complete"),
+        ("POST", "/jobs/7/fail", "/jobs/{id}/fail"),
+        ("POST", "/jobs/7/release", "/jobs/{id}/release"),
+        ("POST", "/jobs/7/cancel", "/jobs/{id}/cancel"),
+        ("POST", "/jobs/7/retry", "/jobs/{id}/retry"),
+        ("GET", "/stats", "/stats"),
+        ("POST", "/batch/enqueue", "/batch/enqueue"),
+        ("POST", "/batch/claim", "/batch/claim"),
+        ("POST", "/batch/heartbeat", "/batch/heartbeat"),
+        ("POST", "/batch/finish", "/batch/finish"),
+        ("POST", "/batch/retry", "/batch/retry"),
+        ("GET", "/health", "/health"),
+    ],
+)
+def test_every_route_leads_to_its_function(running: Process, method: str, path: str, route: str) -> None:
+    answer = ask(running.url, path, running.keys["admin"], method=method)
+    # None of the gateway's own answers.
+    assert "instance" in answer.json if answer.status >= 400 else answer.status in {200, 204}
+    lines = [json.loads(line) for line in (running.data / "functions.log").read_text().splitlines()]
+    routes = [line["route"] for line in lines if line.get("message") == "request"]
+    assert routes[-1] == f"{method} {route}"
 
 
 def test_a_body_over_the_gateways_limit_is_413(running: Process) -> None:
@@ -451,7 +496,7 @@ def test_an_authoriser_that_fails_is_500(tmp_path: Path, capfd: pytest.CaptureFi
     with LocalApi(tmp_path, clock=clock) as api:
         api.data.principals.write_text("{")
         # The last registry that could be read serves for five minutes.
-        clock.moment += timedelta(minutes=5)
+        clock.advance(seconds=300)
         assert_is_problem(ask(api.url, "/jobs", api.keys["admin"]), 500, "internal-error")
     assert "InvalidRegistry" in capfd.readouterr().err
 
@@ -521,6 +566,137 @@ def test_a_clock_reaches_every_function(tmp_path: Path, small: Path) -> None:
         assert ask(api.url, "/echo/7", "any", {}).json["clock"] == str(NOON)
 
 
+def test_a_lease_ends_when_the_clock_and_the_schedule_say_so(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    with LocalApi(tmp_path, clock=clock) as api:
+        ask(api.url, "/jobs", api.keys["producer"], EMAIL)
+        held = ask(api.url, "/jobs/claim", api.keys["worker"], {"lease_seconds": 30}).json
+        clock.advance(seconds=30)
+        # Nothing comes by itself where a test steps the clock.
+        assert ask(api.url, "/jobs/1", api.keys["admin"]).json["status"] == "running"
+        api.run_schedules()
+        assert ask(api.url, "/jobs/1", api.keys["admin"]).json["status"] == "pending"
+        late = ask(api.url, "/jobs/1/complete", api.keys["worker"], {"lease_token": held["lease_token"]})
+        assert_is_problem(late, 409, "lease-lost")
+        (attempt,) = ask(api.url, "/jobs/1", api.keys["admin"]).json["attempts"]
+        assert (attempt["outcome"], attempt["ended_at"]) == ("lease_expired", "2026-01-31T12:00:30.000Z")
+
+
+def test_a_file_of_the_first_release_is_brought_up_to_date_by_the_schedule(tmp_path: Path) -> None:
+    first_release.make_file(tmp_path / "queue.db")
+    add_jobs(tmp_path / "queue.db", 3)
+    with LocalApi(tmp_path, clock=SteppedClock()) as api:
+        assert_is_problem(ask(api.url, "/stats", api.keys["admin"]), 503, "storage-unavailable")
+        api.run_schedules()
+        (row,) = ask(api.url, "/stats", api.keys["admin"]).json["jobs"]
+    assert (row["status"], row["count"]) == ("pending", 3)
+
+
+def test_without_a_clock_it_sweeps_from_the_start(running: Process) -> None:
+    def messages() -> list[str]:
+        log = (running.data / "functions.log").read_text()
+        return [json.loads(line).get("message", "") for line in log.splitlines(keepends=True) if line.endswith("\n")]
+
+    while "sweep" not in messages():
+        time.sleep(0.02)
+    assert "backup" not in messages()
+    assert running.err == ""
+
+
+def scheduled(template: Path, name: str, expression: str, variables: str = "{}") -> None:
+    """Add a function with a schedule to a template."""
+    with template.open("a") as file:
+        file.write(
+            f"""
+  {name.title()}Function:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: tick.{name}
+      Timeout: 900
+      Environment: {{Variables: {variables}}}
+      Events: {{Often: {{Type: ScheduleV2, Properties: {{ScheduleExpression: "{expression}", OmitName: true}}}}}}
+"""
+        )
+    code = template.parent / "code/tick.py"
+    code.write_text(TICK)
+
+
+TICK = """
+import json, os, pathlib
+
+def tick(event, context):
+    told = {"event": event, "remaining": context.get_remaining_time_in_millis()}
+    with pathlib.Path(os.environ["QUEUELOG_DATABASE"]).with_name("ticks").open("a") as file:
+        file.write(json.dumps(told) + "\\n")
+
+def fail(event, context):
+    raise ValueError("no luck")
+"""
+
+
+def ticks(data: Path) -> list[Any]:
+    try:
+        return [json.loads(line) for line in (data / "ticks").read_text().splitlines(keepends=True) if "\n" in line]
+    except FileNotFoundError:
+        return []
+
+
+def test_a_schedule_sends_what_eventbridge_sends(tmp_path: Path, small: Path) -> None:
+    scheduled(small, "tick", "rate(1 minute)")
+    with LocalApi(tmp_path / "data", template=small, clock=SteppedClock()) as api:
+        for _ in range(2):
+            api.run_schedules()
+    first, second = ticks(tmp_path / "data")
+    sent = json.loads((ROOT / "events/sweep.json").read_text())
+    assert list(first["event"]) == list(sent)
+    constant = ("version", "detail-type", "source", "detail")
+    assert [first["event"][name] for name in constant] == [sent[name] for name in constant]
+    assert first["event"]["time"] == "2026-01-31T12:00:00Z"
+    assert first["event"]["resources"][0].endswith(":schedule/default/TickFunctionOften")
+    assert first["event"]["id"] != second["event"]["id"]
+    # Requests wait meanwhile, so it is told that it has seconds and not the quarter of an hour that Lambda gives it.
+    assert 0 < first["remaining"] <= 6_000
+
+
+def test_a_schedule_begins_with_the_api_and_ends_with_it(tmp_path: Path, small: Path) -> None:
+    scheduled(small, "tick", "rate(2 hours)")
+    with LocalApi(tmp_path / "data", template=small):
+        while not ticks(tmp_path / "data"):
+            time.sleep(0.01)
+    assert len(ticks(tmp_path / "data")) == 1
+    assert not any(thread.name == "TickFunction" for thread in threading.enumerate())
+
+
+def test_a_scheduled_function_that_raises_takes_nothing_with_it(
+    tmp_path: Path, small: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    scheduled(small, "fail", "rate(1 day)")
+    lines: list[str] = []
+    with LocalApi(tmp_path / "data", template=small, report=lines.append) as api:
+        while not lines:
+            time.sleep(0.01)
+        assert ask(api.url, "/echo/7", "any", {}).status == 200
+        with pytest.raises(FunctionFailedError):
+            api.run_schedules()
+    assert lines[0] == "FailFunction failed; it is called again in 1 day, 0:00:00."
+    assert "ValueError: no luck" in capfd.readouterr().err
+
+
+def test_a_function_that_needs_a_bucket_is_not_called(tmp_path: Path, small: Path) -> None:
+    scheduled(small, "tick", "cron(17 3 * * ? *)", "{QUEUELOG_BACKUP_BUCKET: !Ref Bucket}")
+    with LocalApi(tmp_path / "data", template=small, clock=SteppedClock()) as api:
+        api.run_schedules()
+        environment = ask(api.url, "/echo/7", "any", {}).json["environment"]
+    assert ticks(tmp_path / "data") == []
+    assert "QUEUELOG_BACKUP_BUCKET" not in environment
+
+
+def test_a_schedule_that_is_no_rate_stops_it(tmp_path: Path, small: Path) -> None:
+    scheduled(small, "tick", "cron(17 3 * * ? *)")
+    with pytest.raises(CannotStartError, match=r"cron\(17 3"), LocalApi(tmp_path / "data", template=small):
+        pass
+
+
 def test_each_local_api_has_its_own_queue(tmp_path: Path) -> None:
     with LocalApi(tmp_path / "one") as one, LocalApi(tmp_path / "two") as two:
         job = ask(one.url, "/jobs", one.keys["producer"], EMAIL).json
@@ -548,8 +724,12 @@ class Caller:
         answers = [self._ask(201, "/jobs", {"type": "email", "payload": mine, "idempotency_key": f"turn {turn}"})]
         made = answers[0]
         assert (made["payload"], made["created_by"], made["idempotency_key"]) == (mine, self.name, f"turn {turn}")
-        # Each turn takes at most two jobs out of the queue, so that it never runs dry.
+        # Each turn takes at most five jobs out of the queue, so that it never runs dry.
         answers.append(self._ask(201, "/jobs", {"type": "pdf"}))
+        batch = [{"type": "pdf", "payload": mine | {"item": item}} for item in range(4)]
+        answers.append(self._ask(200, "/batch/enqueue", {"jobs": batch}))
+        assert [each["job"]["payload"] for each in answers[-1]["jobs"]] == [each["payload"] for each in batch]
+        answers += self._call_off(mine)
         answers.append(self._ask(200, f"/jobs/{made['id']}"))
         assert (answers[-1]["id"], answers[-1]["payload"]) == (made["id"], mine)
         answers.append(self._ask(200, "/jobs?limit=5"))
@@ -562,11 +742,41 @@ class Caller:
             assert done["id"] == held["id"]
             assert done["status"] in statuses
             answers += [held, done, self._refusal(409, path, {})]
+        answers += self._hold_several()
         answers.append(self._ask(200, "/health"))
         answers.append(self._refusal(404, f"/jobs/{self.name}"))
+        answers.append(self._refusal(403, "/stats"))
+        answers.append(self._refusal(403, "/batch/retry", {"status": "failed"}))
         answers.append(self._refusal(401, "/iam/jobs"))
         answers.append(self._ask(401, "/jobs", key="wrong"))
         return len(answers)
+
+    def _call_off(self, mine: dict[str, Any]) -> list[Any]:
+        # Nobody can claim it meanwhile.
+        late = self._ask(201, "/jobs", {"type": "sync", "payload": mine, "delay_seconds": 3_600})
+        path = f"/jobs/{late['id']}"
+        explained = self._ask(200, f"{path}/explain")
+        assert [reason["code"] for reason in explained["reasons"]] == ["delayed"]
+        cancelled = self._ask(200, f"{path}/cancel", {})
+        assert (cancelled["id"], cancelled["payload"], cancelled["status"]) == (late["id"], mine, "cancelled")
+        return [late, explained, cancelled, self._refusal(409, f"{path}/cancel", {})]
+
+    def _hold_several(self) -> list[Any]:
+        claimed = self._ask(200, "/batch/claim", {"limit": 2})
+        assert [job["worker_id"] for job in claimed["jobs"]] == [self.name] * 2
+        held = [{"id": job["id"], "lease_token": job["lease_token"]} for job in claimed["jobs"]]
+        beaten = self._ask(200, "/batch/heartbeat", {"jobs": held})
+        assert [each["code"] for each in beaten["jobs"]] == [200, 200]
+        finished = self._ask(200, "/batch/finish", {"jobs": [{**each, "outcome": "completed"} for each in held]})
+        assert [each["job"]["id"] for each in finished["jobs"]] == [each["id"] for each in held]
+        again = self._ask(200, "/jobs/claim", {})
+        token = {"lease_token": again["lease_token"]}
+        path = f"/jobs/{again['id']}"
+        beat = self._ask(200, f"{path}/heartbeat", {**token, "progress": {"caller": self.name}})
+        assert beat["lease_expires_at"] >= again["lease_expires_at"]
+        released = self._ask(200, f"{path}/release", token)
+        assert (released["id"], released["status"]) == (again["id"], "pending")
+        return [claimed, beaten, finished, again, beat, released]
 
     def _ask(self, status: int, path: str, body: object = None, key: str | None = None) -> Any:
         answer = ask(self.url, path, key or self.key, body)
@@ -592,5 +802,5 @@ def call_at_once(api: Process, clients: int, turns: int) -> int:
 def test_no_answer_belongs_to_another_caller(tmp_path: Path) -> None:
     local = Process(tmp_path)
     with local.serving():
-        assert call_at_once(local, clients=8, turns=6) == 8 * 6 * 14
+        assert call_at_once(local, clients=8, turns=6) == 8 * 6 * 27
     assert local.err == ""

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.http.support import ADMIN, EVENTS, MODULES, NOBODY, PRODUCER, WORKER, assert_problem, signed, success
+from tests.http.bodies import RIGHT
+from tests.http.support import (
+    ADMIN,
+    EVENTS,
+    MODULES,
+    NOBODY,
+    PRODUCER,
+    WITH_ID,
+    WORKER,
+    assert_problem,
+    signed,
+    success,
+)
 
 if TYPE_CHECKING:
     from tests.http.conftest import Log
@@ -18,11 +30,24 @@ ROUTES = {
     "enqueue_job": "POST /jobs",
     "list_jobs": "GET /jobs",
     "get_job": "GET /jobs/{id}",
+    "explain_job": "GET /jobs/{id}/explain",
     "claim_job": "POST /jobs/claim",
+    "heartbeat_job": "POST /jobs/{id}/heartbeat",
     "complete_job": "POST /jobs/{id}/complete",
     "fail_job": "POST /jobs/{id}/fail",
+    "release_job": "POST /jobs/{id}/release",
+    "cancel_job": "POST /jobs/{id}/cancel",
+    "retry_job": "POST /jobs/{id}/retry",
+    "get_stats": "GET /stats",
+    "enqueue_jobs": "POST /batch/enqueue",
+    "claim_jobs": "POST /batch/claim",
+    "heartbeat_jobs": "POST /batch/heartbeat",
+    "finish_jobs": "POST /batch/finish",
+    "retry_jobs": "POST /batch/retry",
     "health": "GET /health",
 }
+#: The verb that a function is counted under, where it isn't the first word of its name.
+VERBS = {"finish_jobs": "complete", "get_stats": "stats"}
 POWERTOOLS_OWN = {"level", "location", "message", "timestamp", "service", "xray_trace_id"}
 
 
@@ -64,11 +89,12 @@ def test_a_refused_request_names_its_problem(api: Api, log: Log) -> None:
     }
 
 
-@pytest.mark.parametrize("function", ["get_job", "complete_job", "fail_job"])
+@pytest.mark.parametrize("function", WITH_ID)
 def test_a_refused_request_names_the_job_that_it_was_about(api: Api, log: Log, function: str) -> None:
-    api.ask(function, ADMIN, id=7)
+    answer = api.ask(function, ADMIN, id=7, body=RIGHT.get(function))
     line = request_line(log)
-    assert (line["job_id"], line["status"]) == (7, 404 if function == "get_job" else 409)
+    assert (line["job_id"], line["status"]) == (7, answer.status)
+    assert answer.status in {404, 409}
 
 
 def test_a_request_without_credentials_names_nobody(api: Api, log: Log) -> None:
@@ -109,6 +135,29 @@ def test_neither_payloads_nor_keys_nor_errors_are_logged_or_counted(
     assert "secret" not in capsys.readouterr().out
 
 
+def test_neither_tokens_nor_results_nor_what_is_in_a_batch_is_logged_or_counted(
+    api: Api, log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.new_job()
+    token = api.claimed_job(request_id="secret-request")["lease_token"]
+    success(api.heartbeat(1, lease_token=token, progress={"note": "secret-progress"}))
+    assert_problem(api.heartbeat(1, lease_token="secret-token"), 409, "lease-lost")
+    assert_problem(api.claim(request_id="secret-request", lease_seconds=7), 422, "idempotency-key-reused")
+    success(api.complete(1, lease_token=token, result="secret-result"))
+    success(api.retry_jobs(status="failed", error_contains="secret-text"))
+    job = {"type": "email", "payload": {"to": "secret-payload"}, "idempotency_key": "secret-key"}
+    success(api.enqueue_jobs([job]))
+    assert_problem(api.enqueue_jobs([job | {"priority": "low"}]), 422, "idempotency-key-reused")
+    assert_problem(api.enqueue_jobs([job | {"type": "secret type"}]), 422, "validation-failed")
+    (claimed,) = api.claimed_jobs(request_id="secret-request")
+    item = {"id": claimed["id"], "lease_token": claimed["lease_token"]}
+    success(api.heartbeat_jobs([item | {"progress": {"note": "secret-progress"}}]))
+    success(api.finish_jobs([item | {"outcome": "failed", "error": "secret-error"}]))
+    for text in (log.text, capsys.readouterr().out):
+        for hidden in ("secret", token, claimed["lease_token"]):
+            assert hidden not in text
+
+
 def test_an_event_is_never_logged(
     api: Api, log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,7 +172,7 @@ def test_every_verb_is_counted(api: Api, function: str, capsys: pytest.CaptureFi
     api.ask(function, NOBODY)
     (line,) = metrics(capsys)
     status = 200 if function == "health" else 401
-    assert line["verb"] == function.partition("_")[0]
+    assert line["verb"] == VERBS.get(function, function.partition("_")[0])
     assert [line[name] for name in ("Requests", "Refused", "Errors")] == [[1.0], [float(status == 401)], [0.0]]
     (directive,) = line["_aws"]["CloudWatchMetrics"]
     assert directive["Namespace"] == "Queuelog"

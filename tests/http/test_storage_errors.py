@@ -11,8 +11,9 @@ import pytest
 
 import web.app
 from queuelog import Store
+from tests.http.bodies import RIGHT
 from tests.http.conftest import forget
-from tests.http.support import ADMIN, GUARDED, PRODUCER, WITH_BODY, WITH_ID, WORKER, Answer, assert_problem, success
+from tests.http.support import ADMIN, GUARDED, WITH_BODY, WITH_ID, Answer, assert_problem, success, with_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from tests.http.conftest import Log
     from tests.http.support import Api
 
-WRITING = ["enqueue_job", "claim_job", "complete_job", "fail_job"]
-
 
 def ask(api: Api, function: str) -> Answer:
-    return api.ask(function, ADMIN, body={"type": "email"} if function == "enqueue_job" else None)
+    return api.ask(function, ADMIN, body=RIGHT.get(function))
 
 
 @pytest.fixture
@@ -48,11 +47,13 @@ def locked(database: Path, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.C
         other.execute("ROLLBACK")
 
 
-@pytest.mark.parametrize("function", WRITING)
+@pytest.mark.parametrize("function", WITH_BODY)
 def test_a_file_that_others_keep_busy_is_503_with_a_pause(impatient: Api, function: str, log: Log) -> None:
+    for _ in range(3):
+        impatient.new_job(ADMIN, max_retries=0)
     for _ in range(2):
-        impatient.new_job(ADMIN)
-    impatient.claimed_job(ADMIN)
+        impatient.claimed_job(ADMIN)
+    success(impatient.fail(2, ADMIN))
     before = success(impatient.list())
     with locked(impatient.database):
         answer = ask(impatient, function)
@@ -169,7 +170,7 @@ def test_a_request_that_is_wrong_in_itself_needs_no_file(api: Api, function: str
     if function in WITH_ID:
         assert_problem(api.ask(function, ADMIN, id="007"), 404, "not-found")
     assert_problem(api.ask(function, ADMIN, body={"colour": 1}), 422, "validation-failed")
-    assert_problem(api.ask(function, WORKER if function == "enqueue_job" else PRODUCER), 403, "forbidden")
+    assert_problem(api.ask(function, with_key("nobody-special")), 403, "forbidden")
 
 
 def assert_tells_nothing(answer: Answer, api: Api) -> None:

@@ -77,7 +77,47 @@ def faults_of(api: Api, function: str, **request: Any) -> set[tuple[str, str]]:
         ({"status": "completed"}, ("status", "extra_forbidden")),
         ({"created_by": "operator"}, ("created_by", "extra_forbidden")),
         ({"worker_id": "mailer"}, ("worker_id", "extra_forbidden")),
-        ({"run_at": "2026-01-31T12:00:00.000Z"}, ("run_at", "extra_forbidden")),
+        ({"due_at": "2026-01-31T12:00:00.000Z"}, ("due_at", "extra_forbidden")),
+        ({"attempt": 0}, ("attempt", "extra_forbidden")),
+        ({"lease_seconds": 60}, ("lease_seconds", "extra_forbidden")),
+        ({"run_at": ""}, ("run_at", "invalid_time")),
+        ({"run_at": "tomorrow"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00.000"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-30T12:00:00Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T25:00:00Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00+25:00"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00 CET"}, ("run_at", "invalid_time")),
+        ({"run_at": "0001-01-01T00:00:00+01:00"}, ("run_at", "invalid_time")),
+        ({"run_at": "9999-12-31T23:59:59-01:00"}, ("run_at", "invalid_time")),
+        ({"run_at": "10000-01-01T00:00:00Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00Z\x00"}, ("run_at", "invalid_time")),
+        ({"run_at": "\u0662\u0660\u0662\u0666-02-01T12:00:00Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01\x0012:00:00Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "20260201T120000Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-W05-7T12:00:00Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00,5Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:60Z"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00+00:00:30"}, ("run_at", "invalid_time")),
+        ({"run_at": "2026-02-01T12:00:00." + "9" * 100_000}, ("run_at", "invalid_time")),
+        ({"run_at": 1_769_947_200}, ("run_at", "invalid_time")),
+        ({"run_at": True}, ("run_at", "invalid_time")),
+        ({"run_at": ["2026-02-01T12:00:00Z"]}, ("run_at", "invalid_time")),
+        ({"delay_seconds": -1}, ("delay_seconds", "greater_than_equal")),
+        ({"delay_seconds": 2_592_001}, ("delay_seconds", "less_than_equal")),
+        ({"delay_seconds": 10**4_000}, ("delay_seconds", "less_than_equal")),
+        ({"delay_seconds": 1.0}, ("delay_seconds", "int_type")),
+        ({"delay_seconds": "60"}, ("delay_seconds", "int_type")),
+        ({"delay_seconds": True}, ("delay_seconds", "int_type")),
+        ({"backoff_seconds": -1}, ("backoff_seconds", "greater_than_equal")),
+        ({"backoff_seconds": 86_401}, ("backoff_seconds", "less_than_equal")),
+        ({"backoff_seconds": 0.5}, ("backoff_seconds", "int_type")),
+        ({"backoff_seconds": "15"}, ("backoff_seconds", "int_type")),
+        ({"backoff_seconds": False}, ("backoff_seconds", "int_type")),
+        ({"run_at": "2026-02-01T12:00:00Z", "delay_seconds": 60}, ("delay_seconds", "not_both")),
+        ({"run_at": "1970-01-01T00:00:00Z", "delay_seconds": 0}, ("delay_seconds", "not_both")),
         ({"": 1}, ("body", "extra_forbidden")),
         ({"a\x00b": 1}, ("a\x00b", "extra_forbidden")),
     ],
@@ -116,6 +156,14 @@ def test_a_number_with_a_point_or_an_exponent_is_no_integer(api: Api, number: st
         {"idempotency_key": "Rechnung 7/2026, Zoë 日本 😀"},
         {"payload": {}},
         {"type": "pdf"},
+        {"run_at": "0001-01-01T00:00:00Z"},
+        {"run_at": "2026-02-01T12:00:00Z", "delay_seconds": None},
+        {"run_at": None, "delay_seconds": 60},
+        {"delay_seconds": 0},
+        {"delay_seconds": 2_592_000},
+        {"backoff_seconds": 0},
+        {"backoff_seconds": 86_400},
+        {"backoff_seconds": None},
     ],
 )
 def test_a_field_at_its_limit_is_right(api: Api, fields: dict[str, Any]) -> None:
@@ -154,7 +202,20 @@ def test_a_payload_may_take_65_536_bytes_as_compact_json_and_no_more(api: Api, f
         ("claim_job", {"worker_id": "x" * 256}, ("worker_id", "string_too_long")),
         ("claim_job", {"type": "email"}, ("type", "extra_forbidden")),
         ("claim_job", {"limit": 10}, ("limit", "extra_forbidden")),
-        ("complete_job", {"result": {}}, ("result", "extra_forbidden")),
+        ("claim_job", {"lease_seconds": 0}, ("lease_seconds", "greater_than_equal")),
+        ("claim_job", {"lease_seconds": -60}, ("lease_seconds", "greater_than_equal")),
+        ("claim_job", {"lease_seconds": 43_201}, ("lease_seconds", "less_than_equal")),
+        ("claim_job", {"lease_seconds": 60.0}, ("lease_seconds", "int_type")),
+        ("claim_job", {"lease_seconds": "60"}, ("lease_seconds", "int_type")),
+        ("claim_job", {"lease_seconds": True}, ("lease_seconds", "int_type")),
+        ("claim_job", {"lease_token": "t"}, ("lease_token", "extra_forbidden")),
+        ("complete_job", {"lease_token": ""}, ("lease_token", "string_too_short")),
+        ("complete_job", {"lease_token": "x" * 256}, ("lease_token", "string_too_long")),
+        ("complete_job", {"lease_token": 7}, ("lease_token", "string_type")),
+        ("complete_job", {"lease_token": {"token": "t"}}, ("lease_token", "string_type")),
+        ("complete_job", {"result": "x" * 65_535}, ("result", "too_large")),
+        ("complete_job", {"results": {}}, ("results", "extra_forbidden")),
+        ("complete_job", {"outcome": "completed"}, ("outcome", "extra_forbidden")),
         ("complete_job", {"worker_id": "operator"}, ("worker_id", "extra_forbidden")),
         ("complete_job", {"error": None}, ("error", "extra_forbidden")),
         ("fail_job", {"error": 1}, ("error", "string_type")),
@@ -162,6 +223,21 @@ def test_a_payload_may_take_65_536_bytes_as_compact_json_and_no_more(api: Api, f
         ("fail_job", {"error": {"message": "boom"}}, ("error", "string_type")),
         ("fail_job", {"errors": "boom"}, ("errors", "extra_forbidden")),
         ("fail_job", {"retry": False}, ("retry", "extra_forbidden")),
+        ("fail_job", {"result": 1}, ("result", "extra_forbidden")),
+        ("fail_job", {"lease_token": ""}, ("lease_token", "string_too_short")),
+        ("fail_job", {"retry_in_seconds": -1}, ("retry_in_seconds", "greater_than_equal")),
+        ("fail_job", {"retry_in_seconds": 2_592_001}, ("retry_in_seconds", "less_than_equal")),
+        ("fail_job", {"retry_in_seconds": 5.0}, ("retry_in_seconds", "int_type")),
+        ("fail_job", {"retry_in_seconds": "5"}, ("retry_in_seconds", "int_type")),
+        ("fail_job", {"retry_in_seconds": True}, ("retry_in_seconds", "int_type")),
+        ("fail_job", {"permanent": 1}, ("permanent", "bool_type")),
+        ("fail_job", {"permanent": "true"}, ("permanent", "bool_type")),
+        ("fail_job", {"permanent": None}, ("permanent", "bool_type")),
+        ("fail_job", {"permanent": True, "retry_in_seconds": 5}, ("permanent", "not_both")),
+        ("fail_job", {"permanent": True, "retry_in_seconds": 0}, ("permanent", "not_both")),
+        ("cancel_job", {"lease_token": "t"}, ("lease_token", "extra_forbidden")),
+        ("cancel_job", {"force": True}, ("force", "extra_forbidden")),
+        ("retry_job", {"max_retries": 5}, ("max_retries", "extra_forbidden")),
     ],
 )
 def test_a_wrong_field_of_another_body_is_a_fault(
@@ -175,7 +251,10 @@ def test_a_wrong_field_of_another_body_is_a_fault(
     assert success(api.get(job["id"])) == before
 
 
-@pytest.mark.parametrize("fields", [{}, {"types": None}, {"worker_id": None}, {"types": ["email"] * 100}])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"types": None}, {"worker_id": None}, {"lease_seconds": None}, {"types": ["email"] * 100}],
+)
 def test_a_claim_may_leave_out_what_it_does_not_care_about(api: Api, fields: dict[str, Any]) -> None:
     api.new_job()
     api.claimed_job(ADMIN, **fields)
@@ -317,19 +396,24 @@ MALFORMED_IDS = [
 
 
 @pytest.mark.parametrize("function", WITH_ID)
-@pytest.mark.parametrize("body", [b"", b"nope", b'{"a": 1}'])
-def test_an_id_that_can_be_none_is_404_on_every_route(api: Api, function: str, body: bytes) -> None:
+def test_an_id_that_can_be_none_is_404_on_every_route(api: Api, function: str) -> None:
     api.new_job()
     api.claimed_job(ADMIN)
     for id in MALFORMED_IDS:
-        assert_problem(api.ask(function, ADMIN, id=id, body=body), 404, "not-found")
+        for body in (b"", b"nope", b'{"a": 1}', RIGHT.get(function)):
+            assert_problem(api.ask(function, ADMIN, id=id, body=body), 404, "not-found")
 
 
 @pytest.mark.parametrize("id", [1, 7, 10**15, UNKNOWN_ID])
-def test_an_id_of_no_job_is_404_to_look_at_and_409_to_finish(api: Api, id: int) -> None:
-    assert_problem(api.get(id), 404, "not-found")
-    assert_problem(api.complete(id), 409, "conflict")
-    assert_problem(api.fail(id), 409, "conflict")
+def test_an_id_of_no_job_is_404_to_who_may_see_every_job_and_409_to_who_says_that_it_holds_it(
+    api: Api, id: int
+) -> None:
+    for function in ("get_job", "explain_job", "cancel_job", "retry_job"):
+        assert_problem(api.ask(function, ADMIN, id=id), 404, "not-found")
+    for function in ("complete_job", "fail_job", "release_job"):
+        assert_problem(api.ask(function, ADMIN, id=id), 409, "conflict")
+    for function in ("complete_job", "fail_job", "release_job", "heartbeat_job"):
+        assert_problem(api.ask(function, ADMIN, id=id, body={"lease_token": "t"}), 409, "lease-lost")
 
 
 # All of them.
@@ -394,5 +478,15 @@ def test_a_fault_repeats_nothing_of_what_was_sent_but_names(api: Api) -> None:
     body = {"type": secret, "payload": secret, "priority": secret, "max_retries": secret, "idempotency_key": [secret]}
     answer = api.ask("enqueue_job", ADMIN, body=body, query={"order": secret})
     assert_problem(answer, 422, "validation-failed")
-    answers = [answer, api.list(status=secret, order=secret, limit=secret, cursor=secret, priority=secret)]
+    answers = [
+        answer,
+        api.list(status=secret, order=secret, limit=secret, cursor=secret, priority=secret),
+        api.enqueue_jobs([body | {"run_at": secret, "delay_seconds": secret}]),
+        api.heartbeat_jobs([{"id": secret, "lease_token": [secret], "progress": secret}]),
+        api.finish_jobs([{"id": secret, "lease_token": [secret], "outcome": secret, "error": [secret]}]),
+        api.claim_jobs(limit=secret, types=[f"{secret} "], lease_seconds=secret),
+        api.retry_jobs(status=secret, type=f"{secret} ", failed_after=secret, limit=secret),
+        api.fail(1, permanent=secret, retry_in_seconds=secret),
+    ]
+    assert {answer.status for answer in answers} == {422}
     assert not [answer for answer in answers if secret in answer.raw["body"]]

@@ -38,6 +38,11 @@ def enqueue_once(queue: BoundQueue, key: str) -> None:
     print(enqueued.job.id, enqueued.replayed, flush=True)
 
 
+def claim_once(queue: BoundQueue, request_id: str) -> None:
+    jobs = queue.claim_jobs(limit=3, request_id=request_id).jobs
+    print(*(f"{job.id}/{job.attempt}/{job.lease_token}" for job in jobs), flush=True)
+
+
 def enqueue(queue: BoundQueue, _: str) -> None:
     print(queue.enqueue(NewJob(type="email")).job.id, flush=True)
 
@@ -92,6 +97,7 @@ def everything(worker_id: str) -> Principal:
 
 ACTIONS: dict[str, Callable[[BoundQueue, str], None]] = {
     "claim_all": claim_all,
+    "claim_once": claim_once,
     "enqueue": enqueue,
     "enqueue_once": enqueue_once,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.http.bodies import RIGHT
-from tests.http.support import GUARDED, NOBODY, assert_problem, success
+from tests.http.support import EVENTS, GUARDED, NOBODY, assert_problem, success
 
 if TYPE_CHECKING:
     from tests.http.support import Api
@@ -30,7 +30,7 @@ def test_a_caller_without_credentials_reads_nothing_and_changes_nothing(
     api.new_job()
     before = success(api.list())
     for function in GUARDED:
-        for path in ("/jobs", "/jobs/1", "/jobs/claim", "/jobs/1/complete", "/jobs/1/fail"):
+        for path in {"/jobs", "/jobs/1", "/jobs/claim", "/batch/enqueue", EVENTS[function]["path"]}:
             context = {"path": f"/v1{prefix}{path}", "stage": "v1", "identity": {"userArn": None}}
             changes = {"path": f"{prefix}{path}", "requestContext": context}
             answer = api.ask(function, NOBODY, body=RIGHT.get(function), headers=headers, changes=changes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.http.support import ADMIN, PRODUCER, assert_problem, signed, success, with_key
+from tests.http.support import ADMIN, PRODUCER, assert_problem, codes, signed, success, with_key
 
 if TYPE_CHECKING:
     from tests.http.support import Api
@@ -47,3 +47,30 @@ def test_whoever_may_be_urgent_is_served_first(api: Api) -> None:
     api.new_job()
     urgent = api.new_job(ADMIN, priority="critical")
     assert api.claimed_job()["id"] == urgent["id"]
+
+
+def test_one_job_above_the_ceiling_refuses_its_whole_batch(api: Api) -> None:
+    answer = api.enqueue_jobs([{"type": "email"}, {"type": "email", "priority": "high"}])
+    assert assert_problem(answer, 403, "forbidden") == {("jobs[1].priority", "forbidden")}
+    assert success(api.list())["jobs"] == []
+    assert codes(api.enqueue_jobs([{"type": "email", "priority": "critical"}], ADMIN)) == [201]
+
+
+@pytest.mark.parametrize("run_at", ["2000-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "2026-01-31T11:59:59.999Z"])
+def test_a_time_in_the_past_is_no_way_to_the_front(api: Api, run_at: str) -> None:
+    waiting = api.new_job(with_key("shop", "producer"))
+    api.new_job(run_at=run_at)
+    api.enqueue_jobs([{"type": "email", "run_at": run_at}])
+    assert api.claimed_job()["id"] == waiting["id"]
+
+
+def test_failing_and_retrying_are_no_ways_to_the_front(api: Api) -> None:
+    both = with_key("billing", "producer", "worker")
+    api.new_job(both)
+    api.claimed_job(both)
+    api.clock.advance(seconds=1)
+    waiting = api.new_job(with_key("shop", "producer"))
+    success(api.fail(1, both, retry_in_seconds=1))
+    assert_problem(api.retry(1, both), 403, "forbidden")
+    api.clock.advance(seconds=10)
+    assert api.claimed_job()["id"] == waiting["id"]

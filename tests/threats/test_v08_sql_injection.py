@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.http.support import ADMIN, WORKER, assert_problem, success, with_key
+from tests.http.support import ADMIN, WITH_ID, WORKER, assert_problem, assert_refused, codes, success, with_key
 
 if TYPE_CHECKING:
     from tests.http.support import Api
@@ -43,7 +43,7 @@ def test_text_in_a_field_or_filter_that_must_match_a_pattern_goes_nowhere(api: A
     before = everything(api)
     for name in ("status", "type", "priority", "limit", "cursor", "order"):
         assert_problem(api.list(**{name: text}), 422, "validation-failed")
-    for function in ("get_job", "complete_job", "fail_job"):
+    for function in WITH_ID:
         assert_problem(api.ask(function, ADMIN, id=text), 404, "not-found")
     assert_problem(api.enqueue(type=text), 422, "validation-failed")
     assert_problem(api.enqueue(priority=text), 422, "validation-failed")
@@ -51,6 +51,17 @@ def test_text_in_a_field_or_filter_that_must_match_a_pattern_goes_nowhere(api: A
     assert_problem(api.ask("enqueue_job", ADMIN, body={"type": "email", text: 1}), 422, "validation-failed")
     assert_problem(api.claim(types=[text]), 422, "validation-failed")
     assert_problem(api.claim(worker_id=text), 403, "forbidden")
+    assert_problem(api.enqueue(run_at=text), 422, "validation-failed")
+    assert_problem(api.enqueue_jobs([{"type": text}]), 422, "validation-failed")
+    assert_problem(api.claim_jobs(limit=1, types=[text]), 422, "validation-failed")
+    assert_problem(api.finish_jobs([{"id": text, "lease_token": "t", "outcome": text}]), 422, "validation-failed")
+    assert_problem(api.heartbeat_jobs([{"id": text, "lease_token": "t"}]), 422, "validation-failed")
+    for fields in ({"status": text}, {"type": text}, {"failed_after": text}, {"failed_before": text}):
+        assert_problem(api.retry_jobs(**({"status": "failed"} | fields)), 422, "validation-failed")
+    for verb in (api.complete, api.fail, api.release, api.heartbeat):
+        assert_problem(verb(1, lease_token=text), 409, "lease-lost")
+    assert_refused(api.heartbeat_jobs([{"id": 1, "lease_token": text}]), 0, "lease-lost")
+    assert_refused(api.finish_jobs([{"id": 1, "lease_token": text, "outcome": "completed"}]), 0, "lease-lost")
     assert everything(api) == before
 
 
@@ -69,3 +80,30 @@ def test_text_that_may_be_anything_is_kept_as_text(api: Api, text: str) -> None:
     assert [each["id"] for each in success(api.list(caller))["jobs"]] == [job["id"]]
     assert success(api.complete(other["id"], WORKER))["status"] == "completed"
     assert len(success(api.list())["jobs"]) == 2
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_text_of_a_batch_is_kept_as_text(api: Api, text: str) -> None:
+    caller = with_key(text, "producer", "worker")
+    jobs: list[dict[str, Any]] = [
+        {"type": "email", "payload": {text: text}, "idempotency_key": text},
+        {"type": "email"},
+    ]
+    success(api.enqueue_jobs(jobs, caller))
+    assert codes(api.enqueue_jobs(jobs[:1], caller)) == [200]
+    held = api.claimed_jobs(caller, request_id=text)
+    assert api.claimed_jobs(caller, request_id=text) == held
+    first, second = ({"id": job["id"], "lease_token": job["lease_token"]} for job in held)
+    assert codes(api.heartbeat_jobs([first | {"progress": {text: text}}], caller)) == [200]
+    ends = [
+        first | {"outcome": "completed", "result": {text: [text]}},
+        second | {"outcome": "failed", "error": text, "permanent": True},
+    ]
+    assert codes(api.finish_jobs(ends, caller)) == [200, 200]
+    job = success(api.get(1))
+    assert (job["payload"], job["progress"], job["result"]) == ({text: text}, {text: text}, {text: [text]})
+    assert [attempt["worker_id"] for attempt in job["attempts"]] == [text]
+    # What an error is searched for is text as well, without patterns.
+    assert success(api.retry_jobs(status="failed", error_contains=text, dry_run=True))["ids"] == [2]
+    assert success(api.retry_jobs(status="failed", error_contains=f"{text}%"))["ids"] == []
+    assert success(api.retry(2))["error"] == text

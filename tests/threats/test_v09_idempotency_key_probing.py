@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.http.support import PRODUCER, WORKER, Caller, assert_problem, signed, success, with_key
+from tests.http.support import PRODUCER, WORKER, Caller, assert_problem, codes, signed, success, with_key
 
 if TYPE_CHECKING:
     from tests.http.support import Api
@@ -55,3 +55,34 @@ def test_the_own_key_with_another_request_shows_nothing_of_the_first(api: Api) -
     answer = api.enqueue(payload={"to": "eve@example.com"}, idempotency_key=KEY)
     assert_problem(answer, 422, "idempotency-key-reused")
     assert "ada" not in answer.raw["body"]
+
+
+@pytest.mark.parametrize("mallory", MALLORY.values(), ids=MALLORY.keys())
+def test_a_batch_of_guesses_finds_nobody_elses_keys(api: Api, mallory: Caller) -> None:
+    for number in range(3):
+        api.new_job(payload={"to": "ada@example.com"}, idempotency_key=f"invoice-{number}")
+    guesses = [{"type": "email", "idempotency_key": f"invoice-{number}"} for number in range(10)]
+    answer = api.enqueue_jobs(guesses, mallory)
+    assert codes(answer) == [201] * 10
+    assert "ada" not in answer.raw["body"]
+
+
+def test_the_own_key_with_another_request_shows_nothing_of_the_first_in_a_batch_either(api: Api) -> None:
+    api.new_job(payload={"to": "ada@example.com"}, idempotency_key=KEY)
+    job = {"type": "email", "payload": {"to": "eve@example.com"}, "idempotency_key": KEY}
+    answer = api.enqueue_jobs([job])
+    assert assert_problem(answer, 422, "idempotency-key-reused") == {("jobs[0].idempotency_key", "key_reused")}
+    assert "ada" not in answer.raw["body"]
+
+
+def test_a_claim_request_id_that_another_worker_uses_answers_as_one_that_nobody_does(api: Api) -> None:
+    for _ in range(3):
+        api.new_job(payload={"to": "ada@example.com"})
+    victims = api.claimed_job(WORKER, request_id=KEY)
+    mallory = with_key("mallory", "worker")
+    guessed = api.claimed_job(mallory, request_id=KEY, lease_seconds=7)
+    fresh = api.claimed_job(mallory, request_id="never used", lease_seconds=7)
+    own = {"id", "lease_token"}
+    assert {name: guessed[name] for name in guessed.keys() - own} == {name: fresh[name] for name in fresh.keys() - own}
+    assert victims["id"] not in {guessed["id"], fresh["id"]}
+    assert api.claimed_job(WORKER, request_id=KEY) == victims
