@@ -32,9 +32,13 @@ def run() -> None:
             f"by type, behind {size:,} others": one_type(folder / f"behind-{size}.db", size)
             for size in (1_000, 1_000_000)
         }
-        times = interleaved(mixed | behind, rounds=ROUNDS, warm_up=WARM_UP)
+        delayed = {
+            f"{count:,} pending, {late:,} delayed": with_delayed(folder / f"delayed-{late}.db", count, late)
+            for count, late in ((1_000, 0), (1_000_000, 1_000_000))
+        }
+        times = interleaved(mixed | behind | delayed, rounds=ROUNDS, warm_up=WARM_UP)
     rows = []
-    for group in (mixed, behind):
+    for group in (mixed, behind, delayed):
         first = next(iter(group))
         rows += [
             [
@@ -76,8 +80,17 @@ def one_type(path: Path, others: int) -> Steps:
     return claim_steps(path, ["email"])
 
 
-def make_schema(path: Path) -> None:
-    store = Store(path, network=False)
+def with_delayed(path: Path, count: int, late: int) -> Steps:
+    """Return claims of pending jobs of low priority, with delayed ones of high priority in front."""
+    make_schema(path)
+    add_jobs(path, count, priority="0")
+    if late:
+        add_jobs(path, late, priority="20 + n % 2 * 10", due_at="'2999-01-01T00:00:00.000Z'")
+    return claim_steps(path, None)
+
+
+def make_schema(path: Path, *, network: bool = False) -> None:
+    store = Store(path, network=network)
     store.get(1)
     store.close()
 

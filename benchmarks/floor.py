@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sqlite3
 from collections import deque
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks._table import against, in_ms, show
 from benchmarks._timing import interleaved
 from queuelog import NewJob, Principal, Queue, Role, Store, SystemClock
+from queuelog.lease import LeaseToken
+from queuelog.store.items import NewRow
 from queuelog.store.store import SQL
 
 if TYPE_CHECKING:
@@ -29,11 +32,28 @@ JOB: dict[str, Any] = {
 }
 PRAGMAS = ("synchronous = FULL", "mmap_size = 0", "temp_store = MEMORY")
 
-BARE_INSERT = SQL["insert_job"].removesuffix("RETURNING *")
-BARE_CLAIM = """
-    UPDATE jobs SET status = 'running', claimed_at = :now, worker_id = :worker_id, updated_at = :now WHERE id = :id
+BARE_INSERT = """
+    INSERT INTO jobs (
+        type, priority, status, due_at, max_retries, backoff_seconds, created_by, created_at, updated_at,
+        fingerprint, encoded_size, payload
+    )
+    VALUES (
+        :type, :priority, 'pending', :now, :max_retries, :backoff_seconds, :created_by, :now, :now,
+        :fingerprint, :encoded_size, :payload
+    )
 """
-BARE_COMPLETE = "UPDATE jobs SET status = 'completed', updated_at = :now WHERE id = :id"
+BARE_CLAIM = """
+    UPDATE jobs
+    SET status = 'running', claimed_at = :now, worker_id = :worker_id, updated_at = :now, attempt = attempt + 1,
+        ended_by = NULL, lease_seconds = 60, lease_expires_at = :now, lease_token_sha256 = :token_sha256
+    WHERE id = :id
+"""
+BARE_COMPLETE = """
+    UPDATE jobs
+    SET status = 'completed', updated_at = :now, ended_by = 'complete', lease_expires_at = NULL, lease_seconds = NULL,
+        lease_token_sha256 = NULL
+    WHERE id = :id
+"""
 
 
 def run() -> None:
@@ -85,27 +105,34 @@ def floor_steps(path: Path, *, network: bool) -> Steps:
     connection, values = bare(path, network=network)
     ids = itertools.count(1)
 
-    def read(statement: str) -> None:
+    def read(*statements: str) -> None:
         connection.execute("BEGIN")
-        connection.execute(statement, values).fetchall()
+        for statement in statements:
+            connection.execute(statement, values).fetchall()
         connection.execute("COMMIT")
 
-    def write(statement: str) -> None:
+    def write(*statements: str) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(statement, values).fetchall()
+        for statement in statements:
+            connection.execute(statement, values).fetchall()
         connection.execute("COMMIT")
+
+    def enqueue() -> None:
+        values["items"] = new
+        write(SQL["insert_jobs"])
 
     def claim() -> None:
-        read(SQL["next_job"])
-        write(SQL["claim_job"])
+        read(SQL["expired_jobs"], SQL["next_job"])
+        write(SQL["expired_jobs"], SQL["claim_job"])
 
     def complete() -> None:
-        values["id"] = next(ids)
-        write(SQL["complete_job"])
+        values["items"] = json.dumps([{"id": next(ids), "verb": "complete"}])
+        write(SQL["end_attempts"])
 
+    new = json.dumps([{name: values[name] for name in NewRow._fields if name != "run_at"}])
     for _ in range(BACKLOG - 1):
-        write(SQL["insert_job"])
-    return {"enqueue": lambda: write(SQL["insert_job"]), "claim": claim, "complete": complete}
+        enqueue()
+    return {"enqueue": enqueue, "claim": claim, "complete": complete}
 
 
 def write_steps(path: Path, *, network: bool) -> Steps:
@@ -130,11 +157,24 @@ def write_steps(path: Path, *, network: bool) -> Steps:
 def bare(path: Path, *, network: bool) -> tuple[sqlite3.Connection, dict[str, Any]]:
     """Return a connection as the store would set it up, and the values that the queue writes and looks for."""
     store = Store(path, network=network)
-    Queue(store).enqueue(CALLER, NewJob(**JOB), now=SystemClock().now())
+    Queue(store).enqueue(CALLER, SystemClock().now(), NewJob(**JOB))
     store.close()
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in (f"journal_mode = {'PERSIST' if network else 'WAL'}", *PRAGMAS):
         connection.execute(f"PRAGMA {pragma}")
     cursor = connection.execute("SELECT * FROM jobs")
     job = dict(zip((column for column, *_ in cursor.description), cursor.fetchall()[0], strict=True))
-    return connection, job | {"now": job["created_at"], "types": None, "worker_id": CALLER.name}
+    token = LeaseToken.new()
+    return connection, job | {
+        "backoff_cap": 3600,
+        "claim_fingerprint": None,
+        "claim_request_id": None,
+        "lease_seconds": 60,
+        "most": 10,
+        "now": job["created_at"],
+        "token": token.token,
+        "token_sha256": token.sha256,
+        "types": None,
+        "unleased_since": job["created_at"],
+        "worker_id": CALLER.name,
+    }
