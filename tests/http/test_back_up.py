@@ -167,7 +167,7 @@ def test_a_backup_that_is_made_while_4_processes_write_is_consistent(
             assert writer.stdin is not None
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
-            writer.stdin.write(f"{path} {number}\n")
+            writer.stdin.write(f"{path} {tmp_path / f'answers-{number}'}\n")
             writer.stdin.flush()
         for _ in range(5):
             time.sleep(0.3)

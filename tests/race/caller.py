@@ -100,6 +100,7 @@ ACTIONS: dict[str, Callable[[BoundQueue, str], None]] = {
     "claim_once": claim_once,
     "enqueue": enqueue,
     "enqueue_once": enqueue_once,
+    "live": live,
 }
 
 
