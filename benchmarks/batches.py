@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GOALS = {"WAL": 10, "PERSIST": 20}
 ENQUEUED = 100
 CLAIMED = 10
-ROUNDS = 12
+ROUNDS = 40
 CALLER = Principal(name="bench", roles=frozenset(Role))
 
 

@@ -129,7 +129,7 @@ def floor_steps(path: Path, *, network: bool) -> Steps:
         values["items"] = json.dumps([{"id": next(ids), "verb": "complete"}])
         write(SQL["end_attempts"])
 
-    new = json.dumps([{name: values[name] for name in NewRow._fields if name != "run_at"}])
+    new = json.dumps([[values[name] for name in NewRow._fields]])
     for _ in range(BACKLOG - 1):
         enqueue()
     return {"enqueue": enqueue, "claim": claim, "complete": complete}

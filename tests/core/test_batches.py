@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from queuelog import (
+    Beat,
     Conflict,
     Ending,
     Forbidden,
@@ -23,9 +25,10 @@ from queuelog.page import MAX_PAGE_BYTES
 from tests.support import SteppedClock, add_jobs, admin, claim, producer, query, token_of, without_token, worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from queuelog import BoundQueue, Queue
+    from queuelog import BoundQueue, Queue, Store
 
 LOW, MEDIUM, HIGH, CRITICAL = JobPriority
 EMAIL = NewJob(type="email")
@@ -364,3 +367,39 @@ def test_an_admin_s_batches_need_no_more_than_a_worker_s(queue: Queue, clock: St
     jobs = everybody.claim_jobs(limit=3).jobs
     ended = everybody.finish_jobs([Ending(id=job.id, verb="complete", lease_token=job.lease_token) for job in jobs])
     assert [each.status for each in ended if isinstance(each, Job)] == [JobStatus.COMPLETED] * 3
+
+
+def statements(store: Store, call: Callable[[], object]) -> int:
+    """Count the statements of a call; those of triggers come as comments."""
+    seen: list[str] = []
+    with store._database.read() as connection:
+        connection.set_trace_callback(seen.append)
+    call()
+    with store._database.read() as connection:
+        connection.set_trace_callback(None)
+    return len([each for each in seen if not each.startswith("--")])
+
+
+def test_a_batch_of_100_takes_as_many_statements_as_one_of_10(
+    store: Store, as_producer: BoundQueue, as_worker: BoundQueue
+) -> None:
+    # The first claim also looks at the file's version.
+    assert as_worker.claim() is None
+    taken = []
+    for count in (10, 100):
+        jobs: list[Job] = []
+
+        def claim_all(count: int = count, jobs: list[Job] = jobs) -> None:
+            jobs += as_worker.claim_jobs(limit=count).jobs
+
+        new = [NewJob(type="email", idempotency_key=f"{count}-{n}") for n in range(count)]
+        enqueued = statements(store, partial(as_producer.enqueue_jobs, new))
+        claimed = statements(store, claim_all)
+        assert len(jobs) == count
+        beats = [Beat(id=job.id, lease_token=token_of(job)) for job in jobs]
+        extended = statements(store, partial(as_worker.heartbeat_jobs, beats))
+        endings = [Ending(id=job.id, verb="complete", lease_token=job.lease_token) for job in jobs]
+        finished = statements(store, partial(as_worker.finish_jobs, endings))
+        repeated = statements(store, partial(as_worker.finish_jobs, endings))
+        taken.append((enqueued, claimed, extended, finished, repeated))
+    assert taken[0] == taken[1]

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from queuelog import JobPriority
 from queuelog.store import migrations
+from queuelog.store.items import NewRow
 from queuelog.store.store import SQL
 from tests.support import add_jobs, directory_in_memory
 
@@ -81,9 +83,19 @@ def items(ids: list[int], **more: Any) -> str:
 
 
 def new_jobs(count: int, key: str | None) -> str:
-    job = {"type": "bulk", "priority": 10, "max_retries": 3, "backoff_seconds": 15, "fingerprint": sha256(0)}
+    new = NewRow(
+        type="bulk",
+        payload="{}",
+        encoded_size=4,
+        priority=JobPriority.MEDIUM,
+        max_retries=3,
+        backoff_seconds=15,
+        due_at=NOW,
+        idempotency_key=None,
+        fingerprint=sha256(0),
+    )
     keys = [None if key is None else f"{key}-{n}" for n in range(count)]
-    return json.dumps([{**job, "encoded_size": 4, "payload": "{}", "idempotency_key": each} for each in keys])
+    return json.dumps([new._replace(idempotency_key=each) for each in keys])
 
 
 CALLS: dict[str, list[Call]] = {

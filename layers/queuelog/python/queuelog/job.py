@@ -11,7 +11,6 @@ from queuelog.clock import parse_timestamp, timestamp
 from queuelog.errors import Fault, InvalidJob
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
@@ -34,8 +33,16 @@ MAX_ID = 2**53 - 1
 #: Levels of nesting, counted from the payload itself; deep JSON overflows the stack of many readers.
 MAX_DEPTH = 64
 
+_TYPE = re.compile(TYPE_PATTERN)
+#: What a new job's numbers may be at the most; at the least they are 0.
+_RANGES = {
+    "max_retries": MAX_RETRIES,
+    "delay_seconds": MAX_DELAY_SECONDS,
+    "backoff_seconds": MAX_BACKOFF_SECONDS,
+}
 # json.dumps would build an encoder anew at every call, which takes about as long as encoding a small payload.
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder()
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -87,23 +94,35 @@ def encode_payload(payload: Mapping[str, Any]) -> str:
 
 def encode_json(name: str, value: object, most: int) -> str:
     """Return a field's value as compact JSON; raise InvalidJob if it isn't JSON, too deep, or over `most` bytes."""
-    if is_deeper_than(value, MAX_DEPTH):
-        raise InvalidJob(faults=(Fault(name, "too_deep", f"may nest {MAX_DEPTH} levels at most"),))
     try:
         text = canonical_json(value, sort_keys=False)
         size = len(text.encode())
+    except RecursionError:
+        raise _too_deep(name) from None
     except (TypeError, ValueError):
         message = "must hold only what JSON can: no NaN, Infinity, lone surrogates or objects of Python"
         raise InvalidJob(faults=(Fault(name, "not_json", message),)) from None
+    # Few values have as many brackets as levels are allowed, so that few have to be gone through.
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_deeper_than(value, MAX_DEPTH):
+        raise _too_deep(name)
     if size > most:
         message = f"takes {size} bytes as compact JSON; {most} are allowed: keep it elsewhere, send a link"
         raise InvalidJob(faults=(Fault(name, "too_large", message),))
     return text
 
 
+def _too_deep(name: str) -> InvalidJob:
+    return InvalidJob(faults=(Fault(name, "too_deep", f"may nest {MAX_DEPTH} levels at most"),))
+
+
 def canonical_json(value: object, *, sort_keys: bool = True) -> str:
     """Return `value` as compact JSON without ASCII escapes; raise ValueError or TypeError if there is none."""
     return (_CANONICAL if sort_keys else _COMPACT).encode(value)
+
+
+def read_json(text: str) -> Any:
+    """Return the value that `canonical_json` wrote; unlike json.loads it doesn't look for blanks around it."""
+    return _DECODER.raw_decode(text)[0]
 
 
 def is_deeper_than(value: object, levels: int) -> bool:
@@ -156,16 +175,11 @@ class NewJob:
             raise InvalidJob(faults=tuple(faults))
 
     def _faults(self) -> Iterator[Fault]:
-        if not re.fullmatch(TYPE_PATTERN, self.type):
+        if not _TYPE.fullmatch(self.type):
             yield Fault("type", "string_pattern_mismatch", f"must match {TYPE_PATTERN}")
         if self.run_at is not None and self.delay_seconds is not None:
             yield Fault("delay_seconds", "not_both", "can't be given together with run_at")
-        ranges = {
-            "max_retries": MAX_RETRIES,
-            "delay_seconds": MAX_DELAY_SECONDS,
-            "backoff_seconds": MAX_BACKOFF_SECONDS,
-        }
-        for name, most in ranges.items():
+        for name, most in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not is_between(0, value, most):
                 yield Fault(name, "out_of_range", f"must be an integer between 0 and {most}")
@@ -261,12 +275,12 @@ class Job:
     lease_token: str | None = None
 
     @classmethod
-    def from_row(cls, row: sqlite3.Row, lease_token: str | None = None) -> Self:
+    def from_row(cls, row: Mapping[str, Any], lease_token: str | None = None) -> Self:
         """Return the job that a row of the jobs table holds; columns of later releases are passed over."""
         return cls(
             id=row["id"],
             type=row["type"],
-            payload=json.loads(row["payload"]),
+            payload=read_json(row["payload"]),
             priority=JobPriority(row["priority"]),
             status=JobStatus(row["status"]),
             retry_count=row["retry_count"],
@@ -284,8 +298,8 @@ class Job:
             attempt=row["attempt"],
             lease_expires_at=parse_timestamp(row["lease_expires_at"]) if row["lease_expires_at"] else None,
             lease_expiries=row["lease_expiries"],
-            progress=json.loads(row["progress"]) if row["progress"] else None,
-            result=json.loads(row["result"]) if row["result"] else None,
+            progress=read_json(row["progress"]) if row["progress"] else None,
+            result=read_json(row["result"]) if row["result"] else None,
             cancel_requested=bool(row["cancel_requested"]),
             replays=row["replays"],
             lease_token=lease_token,
@@ -346,7 +360,7 @@ class Heartbeat:
     server_time: datetime
 
     @classmethod
-    def from_row(cls, row: sqlite3.Row, now: datetime) -> Self:
+    def from_row(cls, row: Mapping[str, Any], now: datetime) -> Self:
         """Return the answer for a row of the jobs table."""
         return cls(
             lease_expires_at=parse_timestamp(row["lease_expires_at"]),
@@ -368,7 +382,7 @@ class Attempt:
     error: str | None
 
     @classmethod
-    def from_row(cls, row: sqlite3.Row) -> Self:
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Return the attempt that a row of the attempts table holds."""
         return cls(
             attempt=row["attempt"],

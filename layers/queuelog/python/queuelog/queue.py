@@ -104,7 +104,8 @@ class Queue:
         ]
         if refusals:
             raise Forbidden(refusals[0].message, tuple(refusals))
-        rows = [self._row(job, now) for job in jobs]
+        at_once = timestamp(now)
+        rows = [self._row(job, now, at_once) for job in jobs]
         if len(rows) > 1 and sum(row.encoded_size + JOB_BYTES_WITHOUT_PAYLOAD for row in rows) > MAX_PAGE_BYTES:
             message = "are too large together for one answer: send fewer at once"
             raise InvalidRequest(faults=(Fault("jobs", "too_large", message),))
@@ -198,7 +199,7 @@ class Queue:
             lease_seconds=lease,
             limit=limit,
             request_id=request_id,
-            fingerprint=fingerprint(sent),
+            fingerprint=None if request_id is None else fingerprint(sent),
         )
         claimed = self._store.claim(request, now=now)
         return Claimed(claimed.jobs, _wait(claimed.next_change, now))
@@ -366,7 +367,7 @@ class Queue:
     def _end(self, principal: Principal, now: datetime, ending: Ending) -> Job:
         return _value(self.finish_jobs(principal, now, [ending])[0])
 
-    def _row(self, job: NewJob, now: datetime) -> NewRow:
+    def _row(self, job: NewJob, now: datetime, at_once: str) -> NewRow:
         run_at = job.run_at if job.delay_seconds is None else now + timedelta(seconds=job.delay_seconds)
         return NewRow(
             type=job.type,
@@ -375,7 +376,8 @@ class Queue:
             priority=_priority(job),
             max_retries=DEFAULT_MAX_RETRIES if job.max_retries is None else job.max_retries,
             backoff_seconds=self._policy.backoff_seconds if job.backoff_seconds is None else job.backoff_seconds,
-            run_at=None if run_at is None else timestamp(run_at),
+            # A time in the past does not jump the queue.
+            due_at=at_once if run_at is None else max(at_once, timestamp(run_at)),
             idempotency_key=job.idempotency_key,
             fingerprint=None if job.idempotency_key is None else job.fingerprint(),
         )

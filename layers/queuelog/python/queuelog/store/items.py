@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NewRow(NamedTuple):
-    """A job to insert, every default filled in."""
+    """A job to insert, every default filled in; insert_jobs.sql counts on this order."""
 
     type: str
     #: Compact JSON.
@@ -23,8 +23,8 @@ class NewRow(NamedTuple):
     priority: JobPriority
     max_retries: int
     backoff_seconds: int
-    #: Not to be claimed before this time; None is at once.
-    run_at: str | None
+    #: When it may be claimed; now or later.
+    due_at: str
     idempotency_key: str | None
     #: SHA-256 of the request, in hex; None without a key.
     fingerprint: str | None
@@ -40,8 +40,8 @@ class ClaimRequest(NamedTuple):
     limit: int
     #: The Claim-Request-Id under which a lost answer can be asked for again.
     request_id: str | None
-    #: SHA-256 of the request, in hex.
-    fingerprint: str
+    #: SHA-256 of the request, in hex; None without a request id.
+    fingerprint: str | None
 
 
 class Claimed(NamedTuple):

@@ -1,12 +1,11 @@
--- :items is a JSON array of objects; the ids ascend in its order.
+-- :items is a JSON array of arrays, each a NewRow; the ids ascend in its order.
 INSERT INTO jobs (
-    type, priority, status, due_at, max_retries, backoff_seconds, created_by, created_at, updated_at,
-    idempotency_key, fingerprint, encoded_size, payload
+    type, payload, encoded_size, priority, max_retries, backoff_seconds, due_at, idempotency_key, fingerprint,
+    status, created_by, created_at, updated_at
 )
 SELECT
-    value ->> 'type', value ->> 'priority', 'pending', max(:now, coalesce(value ->> 'run_at', :now)),
-    value ->> 'max_retries', value ->> 'backoff_seconds', :created_by, :now, :now,
-    value ->> 'idempotency_key', value ->> 'fingerprint', value ->> 'encoded_size', value ->> 'payload'
+    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8,
+    'pending', :created_by, :now, :now
 FROM json_each(:items)
 ORDER BY key
-RETURNING *;
+RETURNING id;
