@@ -15,9 +15,10 @@ from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterEr
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from queuelog.clock import SystemClock, timestamp
+from queuelog.clock import timestamp
 from queuelog.errors import InvalidRegistry
 from queuelog.registry import Registry, key_id
+from web.clock import clock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
     Raising is API Gateway's 500, which callers repeat and nothing caches. A Deny would blame their keys for a minute.
     """
-    now = getattr(context, "clock", SystemClock()).now()
+    now = clock_of(context).now()
     key = str(event.get("authorizationToken") or "")
     principal = _registry().at(now).authenticate(key, now)
     logger.info(

@@ -11,7 +11,8 @@ from typing import Any
 import boto3
 
 from queuelog.clock import timestamp
-from web.app import clock_of, logger, store
+from web.app import logger, store
+from web.clock import clock_of
 
 
 def handler(_: dict[str, Any], context: Any) -> dict[str, Any]:

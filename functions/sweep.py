@@ -7,7 +7,8 @@ from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
 
-from web.app import clock_of, logger, metrics, store
+from web.app import logger, metrics, store
+from web.clock import clock_of
 
 #: Seconds after which it stops, so that the next one finds it gone: each rests as long as it writes, and several that
 #: take turns would leave the workers no time between them.

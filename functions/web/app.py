@@ -15,11 +15,11 @@ from aws_lambda_powertools.event_handler.middlewares.openapi_validation import O
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.metrics import MetricUnit
 
-from queuelog.clock import SystemClock
 from queuelog.job import canonical_json
 from queuelog.queue import BoundQueue, Queue
 from queuelog.store import Store
 from web.body import MAX_BODY_BYTES, read_body, strict_object
+from web.clock import clock_of
 from web.principals import principal_of
 from web.problems import INTERNAL_ERROR, InvalidJson, kind_of, problem
 from web.settings import settings
@@ -28,7 +28,6 @@ from web.view import view
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from queuelog.clock import Clock
     from queuelog.job import Attempt, Job
     from queuelog.principal import Principal
 
@@ -40,12 +39,6 @@ metrics = Metrics()
 def store() -> Store:
     """Return this process's store; it is kept between requests and opens its file at the first one."""
     return Store(settings().database, policy=settings().policy)
-
-
-def clock_of(context: Any) -> Clock:
-    """Return the clock of an invocation: the machine's, unless a runner in this process has handed one along."""
-    # Lambda's own context has no such attribute, and nothing that a caller sends can give it one.
-    return getattr(context, "clock", None) or SystemClock()
 
 
 class App(APIGatewayRestResolver):

@@ -5,7 +5,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from queuelog.job import MAX_DEPTH, is_deeper_than
+from queuelog.job import MAX_DEPTH, canonical_json, is_deeper_than
 from web.problems import InvalidJson, PayloadTooLarge, UnsupportedMediaType
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _refuse_constant(name: str) -> None:
 
 def _has_lone_surrogate(value: dict[str, Any]) -> bool:
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        canonical_json(value, sort_keys=False).encode()
     except UnicodeEncodeError:
         return True
     return False

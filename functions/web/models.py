@@ -223,7 +223,6 @@ class ClaimRequest(_Request):
     """What a worker is ready for."""
 
     lease_seconds: LeaseSeconds | None = Field(default=None, description="How long to hold it; default the stack's")
-
     types: Annotated[list[JobType], Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Only jobs of these types; all that the caller may use when left out"
     )

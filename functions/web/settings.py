@@ -68,8 +68,10 @@ def _policy(environment: Mapping[str, str]) -> Policy:
         lease_seconds=_number(environment, "QUEUELOG_LEASE_SECONDS", defaults.lease_seconds),
         backoff_seconds=_number(environment, "QUEUELOG_BACKOFF_SECONDS", defaults.backoff_seconds),
         backoff_cap_seconds=_number(environment, "QUEUELOG_BACKOFF_CAP_SECONDS", defaults.backoff_cap_seconds),
-        keep_completed_seconds=DAY * _number(environment, "QUEUELOG_KEEP_COMPLETED_DAYS", 7),
-        keep_failed_seconds=DAY * _number(environment, "QUEUELOG_KEEP_FAILED_DAYS", 30),
+        keep_completed_seconds=DAY
+        * _number(environment, "QUEUELOG_KEEP_COMPLETED_DAYS", defaults.keep_completed_seconds // DAY),
+        keep_failed_seconds=DAY
+        * _number(environment, "QUEUELOG_KEEP_FAILED_DAYS", defaults.keep_failed_seconds // DAY),
     )
 
 
