@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from benchmarks._timing import Steps
 
 #: Jobs a second in batches of 100 over jobs a second one by one.
-GOALS = {"WAL": 10, "PERSIST": 20}
+GOALS = {"local": 10, "network": 20}
 ENQUEUED = 100
 CLAIMED = 10
 ROUNDS = 40
@@ -24,7 +24,7 @@ CALLER = Principal(name="bench", roles=frozenset(Role))
 
 def run() -> None:
     rows = []
-    for mode, network in (("WAL", False), ("PERSIST", True)):
+    for mode, network in (("local", False), ("network", True)):
         with TemporaryDirectory(prefix="queuelog-bench-") as directory:
             contenders = {
                 "batch": batch_steps(Path(directory, "batch.db"), network=network),

@@ -57,24 +57,22 @@ BARE_COMPLETE = """
 
 
 def run() -> None:
-    rows = []
-    for mode, network in (("WAL", False), ("PERSIST", True)):
-        with TemporaryDirectory(prefix="queuelog-bench-") as directory:
-            contenders = {
-                "ours": queue_steps(Path(directory, "ours.db"), network=network),
-                "floor": floor_steps(Path(directory, "floor.db"), network=network),
-                "writes": write_steps(Path(directory, "writes.db"), network=network),
-            }
-            times = interleaved(contenders, rounds=ROUNDS, warm_up=WARM_UP)
-        rows += [
-            [
-                f"{mode} {step}",
-                against(times.ratio("floor", "ours", step), GOAL, higher_is_better=True),
-                f"{times.ratio('writes', 'ours', step):.2f}",
-                *(in_ms(times.median(name, step)) for name in contenders),
-            ]
-            for step in times.steps
+    with TemporaryDirectory(prefix="queuelog-bench-") as directory:
+        contenders = {
+            "ours": queue_steps(Path(directory, "ours.db")),
+            "floor": floor_steps(Path(directory, "floor.db")),
+            "writes": write_steps(Path(directory, "writes.db")),
+        }
+        times = interleaved(contenders, rounds=ROUNDS, warm_up=WARM_UP)
+    rows = [
+        [
+            step,
+            against(times.ratio("floor", "ours", step), GOAL, higher_is_better=True),
+            f"{times.ratio('writes', 'ours', step):.2f}",
+            *(in_ms(times.median(name, step)) for name in contenders),
         ]
+        for step in times.steps
+    ]
     show(
         "Speed of one verb over the floor's",
         ["", "ours / floor", "ours / writes", "ours", "floor", "writes"],
@@ -84,7 +82,7 @@ def run() -> None:
     )
 
 
-def queue_steps(path: Path, *, network: bool) -> Steps:
+def queue_steps(path: Path, *, network: bool = False) -> Steps:
     queue = Queue(Store(path, network=network)).bound(CALLER)
     held: deque[int] = deque()
 
@@ -101,15 +99,9 @@ def queue_steps(path: Path, *, network: bool) -> Steps:
     return {"enqueue": enqueue, "claim": claim, "complete": lambda: queue.complete(held.popleft())}
 
 
-def floor_steps(path: Path, *, network: bool) -> Steps:
-    connection, values = bare(path, network=network)
+def floor_steps(path: Path) -> Steps:
+    connection, values = bare(path)
     ids = itertools.count(1)
-
-    def read(*statements: str) -> None:
-        connection.execute("BEGIN")
-        for statement in statements:
-            connection.execute(statement, values).fetchall()
-        connection.execute("COMMIT")
 
     def write(*statements: str) -> None:
         connection.execute("BEGIN IMMEDIATE")
@@ -122,7 +114,6 @@ def floor_steps(path: Path, *, network: bool) -> Steps:
         write(SQL["insert_jobs"])
 
     def claim() -> None:
-        read(SQL["expired_jobs"], SQL["next_job"])
         write(SQL["expired_jobs"], SQL["claim_job"])
 
     def complete() -> None:
@@ -135,8 +126,8 @@ def floor_steps(path: Path, *, network: bool) -> Steps:
     return {"enqueue": enqueue, "claim": claim, "complete": complete}
 
 
-def write_steps(path: Path, *, network: bool) -> Steps:
-    connection, values = bare(path, network=network)
+def write_steps(path: Path) -> Steps:
+    connection, values = bare(path)
     to_claim, to_complete = itertools.count(1), itertools.count(1)
 
     def write(statement: str, id: int | None = None) -> None:
@@ -154,13 +145,13 @@ def write_steps(path: Path, *, network: bool) -> Steps:
     }
 
 
-def bare(path: Path, *, network: bool) -> tuple[sqlite3.Connection, dict[str, Any]]:
+def bare(path: Path) -> tuple[sqlite3.Connection, dict[str, Any]]:
     """Return a connection as the store would set it up, and the values that the queue writes and looks for."""
-    store = Store(path, network=network)
+    store = Store(path, network=False)
     Queue(store).enqueue(CALLER, SystemClock().now(), NewJob(**JOB))
     store.close()
     connection = sqlite3.connect(path, isolation_level=None)
-    for pragma in (f"journal_mode = {'PERSIST' if network else 'WAL'}", *PRAGMAS):
+    for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     cursor = connection.execute("SELECT * FROM jobs")
     job = dict(zip((column for column, *_ in cursor.description), cursor.fetchall()[0], strict=True))

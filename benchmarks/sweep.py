@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,11 +11,12 @@ from typing import TYPE_CHECKING
 from benchmarks._table import in_ms, show
 from benchmarks.backlog import make_schema
 from queuelog import Store, SystemClock
+from queuelog.store.database import Transaction
 from tests.support import add_jobs
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from types import TracebackType
 
 ROWS = 100_000
 GOAL = 0.1
@@ -24,7 +24,7 @@ GOAL = 0.1
 
 def run() -> None:
     rows = []
-    for mode, network in (("WAL", False), ("PERSIST", True)):
+    for mode, network in (("local", False), ("network", True)):
         with TemporaryDirectory(prefix="queuelog-bench-") as directory:
             path = Path(directory, "queue.db")
             make_schema(path, network=network)
@@ -46,14 +46,17 @@ def run() -> None:
 def time_writes(store: Store) -> list[float]:
     """Return a list that gets the seconds of each write transaction of this store."""
     seconds: list[float] = []
-    write = store._database.write
 
-    @contextmanager
-    def timed() -> Iterator[sqlite3.Connection]:
-        started = time.perf_counter()
-        with write() as connection:
-            yield connection
-        seconds.append(time.perf_counter() - started)
+    class Timed(Transaction):
+        def __enter__(self) -> sqlite3.Connection:
+            self.started = time.perf_counter()
+            return super().__enter__()
 
-    store._database.write = timed  # type: ignore[method-assign]
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        ) -> None:
+            super().__exit__(kind, error, traceback)
+            seconds.append(time.perf_counter() - self.started)
+
+    store._database.write = lambda: Timed(store._database, "BEGIN IMMEDIATE")  # type: ignore[method-assign]
     return seconds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from queuelog.clock import timestamp
 from queuelog.store import migrations
-from tests.support import START
+from tests.support import START, look_into
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -129,7 +129,7 @@ class FirstRelease:
         return self._run(FAIL_JOB, now, {"id": id, "error": error}) is not None
 
     def _run(self, statement: str, now: datetime, values: dict[str, Any]) -> sqlite3.Row | None:
-        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+        with closing(look_into(self.path)) as connection:
             connection.row_factory = sqlite3.Row
             connection.execute("BEGIN IMMEDIATE")
             found = {"now": timestamp(now), "worker_id": self.worker_id, **values}

@@ -5,18 +5,17 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from queuelog import Principal, Role
-from queuelog.store.database import Database
+from queuelog.store.database import Database, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from queuelog import BoundQueue, Job, Store
 
@@ -85,7 +84,7 @@ class Overtaken(Database):
 
     meanwhile: Callable[[], object] | None = None
 
-    def write(self) -> AbstractContextManager[sqlite3.Connection]:
+    def write(self) -> Transaction:
         """Let somebody else do something, then begin."""
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile:
@@ -100,9 +99,60 @@ def overtaken(store: Store) -> Overtaken:
     return database
 
 
+def is_shared(path: Path) -> bool:
+    """Say whether a file is one that hosts share, which an ordinary SQLite can't open."""
+    return path.with_name(f"{path.name}-shm").is_symlink()
+
+
+HOLD = """
+import fcntl, os, sqlite3, sys
+path, kind = sys.argv[1:]
+if os.path.islink(path + "-shm"):
+    held = os.open(path + "-wal", os.O_RDWR)
+    fcntl.lockf(held, (fcntl.LOCK_SH if kind == "read" else fcntl.LOCK_EX) | fcntl.LOCK_NB, 512, 0x40000000)
+else:
+    held = sqlite3.connect(path, isolation_level=None, timeout=0)
+    held.execute({"read": "BEGIN", "write": "BEGIN IMMEDIATE", "exclude": "BEGIN EXCLUSIVE"}[kind])
+    held.execute("SELECT count(*) FROM sqlite_master").fetchall()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(path: Path, kind: str) -> Iterator[None]:
+    """Let another process be in the middle of a transaction: "read", "write", or "exclude" with an ordinary SQLite."""
+    process = start_python("-c", HOLD, str(path), kind, stdin=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield
+    finally:
+        process.communicate()
+
+
+def assert_unlocked(path: Path) -> None:
+    """Take every lock there is, at once, in another process."""
+    with held(path, "write" if is_shared(path) else "exclude"):
+        pass
+    if not is_shared(path):
+        assert query(path, "PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0
+
+
+def look_into(path: Path) -> sqlite3.Connection:
+    """Open a database behind the store's back, which must not be in the middle of anything if hosts share the file."""
+    if not is_shared(path):
+        return sqlite3.connect(path, isolation_level=None)
+    connection = sqlite3.connect(f"{path.as_uri()}?vfs=unix-none", uri=True, isolation_level=None)
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
 def query(path: Path, statement: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
     """Run one statement on a database behind the store's back, and commit it; return its rows."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(look_into(path)) as connection:
         return connection.execute(statement, tuple(values)).fetchall()
 
 
@@ -124,7 +174,7 @@ def add_jobs(path: Path, count: int, **columns: str) -> None:
         "encoded_size": "length(json_quote('{}'))",
         "payload": "'{}'",
     } | columns
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(look_into(path)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute(
             f"WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT {count}) "

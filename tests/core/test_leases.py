@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -347,18 +345,6 @@ def test_without_a_token_the_worker_s_name_decides_as_it_always_did(
     assert type(refused.value) is Conflict
     assert as_producer.get(held.id) == without_token(theirs)
     assert end(other, verb, held.id).attempt == 2
-
-
-def test_an_empty_queue_with_leases_that_hold_takes_no_write_lock_to_look_at_them(
-    as_producer: BoundQueue, as_worker: BoundQueue, path: Path, clock: SteppedClock
-) -> None:
-    as_producer.enqueue(EMAIL)
-    claim(as_worker)
-    clock.advance(seconds=59)
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        assert as_worker.claim() is None
-        other.execute("ROLLBACK")
 
 
 def test_what_is_kept_of_a_token_is_no_token(as_producer: BoundQueue, as_worker: BoundQueue, path: Path) -> None:

@@ -104,6 +104,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_touched(
 def large(as_admin: BoundQueue, path: Path) -> Path:
     as_admin.list()
     add_jobs(path, 2_000, payload="json_object('a', printf('%*c', 200, 'x'))")
+    as_admin.queue._store._database.checkpoint()
     as_admin.queue._store.close()
     assert path.stat().st_size > 300_000
     return path
@@ -271,9 +272,9 @@ class Overtaken(sqlite3.Connection):
 
 
 @pytest.mark.parametrize("statement", [0, 1, 2])
-def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(
-    as_admin: BoundQueue, path: Path, statement: int
-) -> None:
+def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_foreign_one(path: Path, statement: int) -> None:
+    store = Store(path, network=False)
+    as_admin = Queue(store).bound(admin())
     with closing(sqlite3.connect(path, factory=Overtaken)) as connection:
         connection.overtake = as_admin.list
         connection.before = statement
@@ -281,6 +282,7 @@ def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_a_foreign_
     as_admin.list()
     with closing(sqlite3.connect(path)) as connection:
         assert migrations.pending(connection) == []
+    store.close()
 
 
 def test_several_may_make_a_new_file_at_once(path: Path, network: bool, clock: SteppedClock) -> None:

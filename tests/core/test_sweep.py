@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from queuelog import JobStatus, NewJob, Policy, Queue, Store, Swept
 from queuelog.store.store import SWEPT_AT_ONCE
-from tests.support import SteppedClock, add_jobs, admin, claim, miscounted, overtaken, query, unaccounted
+from tests.support import SteppedClock, add_jobs, admin, claim, held, miscounted, overtaken, query, unaccounted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,18 +43,23 @@ def test_an_empty_queue_needs_no_sweep(store: Store, clock: SteppedClock) -> Non
     assert sweep(store, clock) == Swept(leases_expired=0, jobs_deleted=0, is_done=True)
 
 
-def test_a_sweep_that_finds_nothing_to_do_takes_no_write_lock(
-    store: Store, as_admin: BoundQueue, path: Path, clock: SteppedClock
+def test_a_sweep_that_finds_nothing_to_do_waits_for_no_lock(
+    store: Store, as_admin: BoundQueue, path: Path, network: bool, clock: SteppedClock
 ) -> None:
     for status in (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED):
         end(as_admin, status)
     as_admin.enqueue_jobs([EMAIL] * 2)
     claim(as_admin)
     clock.advance(seconds=59)
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with held(path, "read" if network else "write"):
         assert sweep(store, clock) == (0, 0, True)
-        other.execute("ROLLBACK")
+
+
+def test_a_sweep_leaves_nothing_in_the_wal(store: Store, as_admin: BoundQueue, path: Path, clock: SteppedClock) -> None:
+    as_admin.enqueue_jobs([EMAIL] * 2)
+    assert path.with_name("queue.db-wal").stat().st_size > 0
+    sweep(store, clock)
+    assert path.with_name("queue.db-wal").stat().st_size == 0
 
 
 @pytest.mark.parametrize(

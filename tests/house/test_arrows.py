@@ -31,9 +31,12 @@ LEVELS = [
     ["explanation"],
     ["queue"],
     ["__init__"],
+    ["__main__"],
 ]
 STORE_LEVELS = [
-    ["file_system", "items", "migrations", "statements"],
+    ["failures", "file_lock", "file_system", "items", "migrations", "statements", "unlocked"],
+    ["local_file", "takeover"],
+    ["network_file"],
     ["database"],
     ["snapshots", "store"],
     ["__init__"],

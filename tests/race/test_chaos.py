@@ -72,7 +72,7 @@ def test_every_job_ends_once_whoever_is_killed(path: Path, network: bool) -> Non
     kills = Counter(word for (word,) in notes(path, "w[0-9]-kills"))
     words = Counter(word for word, _, _ in told.elements())
     outcomes = Counter(outcome for each in history.values() for outcome in each)
-    print(f"\n{'PERSIST' if network else 'WAL'}, {SECONDS:g} s: {len(jobs)} jobs, {kills['killed']} kills")
+    print(f"\n{'network' if network else 'local'}, {SECONDS:g} s: {len(jobs)} jobs, {kills['killed']} kills")
     print(f"attempts {dict(outcomes)}, acknowledged {dict(words)}")
 
     # Every job that a producer was told of is there, and no other.

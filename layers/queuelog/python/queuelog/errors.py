@@ -17,6 +17,7 @@ QueuelogError
     └── StorageUnusable            an operator has to act
         ├── DatabaseCorrupt
         ├── NotADatabase
+        ├── PythonTooOld
         ├── SchemaTooNew
         ├── SQLiteTooOld
         └── UnsafeJournalMode
@@ -117,6 +118,10 @@ class NotADatabase(StorageUnusable):
 
 class NotYetCounted(StorageUnavailable):
     """The jobs are being counted for the first time, which the next sweep ends: try again in a minute."""
+
+
+class PythonTooOld(StorageUnusable):
+    """On a network file system Queuelog needs Python 3.12 or newer."""
 
 
 class SchemaTooNew(StorageUnusable):

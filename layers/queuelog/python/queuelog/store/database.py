@@ -1,79 +1,52 @@
 from __future__ import annotations
 
-import os
 import sqlite3
-import sys
 import threading
-import time
-from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from queuelog.errors import (
-    DatabaseCorrupt,
-    NotADatabase,
-    SQLiteTooOld,
-    StorageBusy,
-    StorageError,
-    StorageUnavailable,
-    UnsafeJournalMode,
-)
+from queuelog.errors import DatabaseCorrupt, SQLiteTooOld, StorageBusy
 from queuelog.store import migrations
+from queuelog.store.failures import is_sound, named, primary_code
 from queuelog.store.file_system import is_network_file_system
+from queuelog.store.local_file import LocalFile
+from queuelog.store.network_file import NetworkFile
+from queuelog.store.takeover import is_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
     from pathlib import Path
+    from types import TracebackType
 
 OLDEST_SQLITE = (3, 40, 0)
 #: Seconds to wait for other writers. Less than a function's time-out, so that the caller gets an answer.
 BUSY_TIMEOUT = 5.0
 
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_UNAVAILABLE = {
-    sqlite3.SQLITE_CANTOPEN: "The database can't be opened: its directory must exist and be writable for this user.",
-    sqlite3.SQLITE_FULL: "The file system is full: nothing was changed. Make room, then repeat the request.",
-    sqlite3.SQLITE_IOERR: None,
-    sqlite3.SQLITE_NOLFS: None,
-    sqlite3.SQLITE_PERM: "The database can't be opened: this user may not read and write it.",
-    sqlite3.SQLITE_PROTOCOL: None,
-    sqlite3.SQLITE_READONLY: "The database can't be written: the file or its file system is read-only for this user.",
-}
-
-
-#: A forked child must not use its parent's connections, nor close them, as the garbage collector would
-#: (https://sqlite.org/howtocorrupt.html, section 2.6).
-_INHERITED: list[sqlite3.Connection] = []
-
 
 class Database:
-    """One connection to one SQLite file, in the way that is safe on the file's file system.
+    """The queue's file, in the way that is safe on its file system, and its transactions.
 
-    On a local disk that is WAL. On a network file system it is the PERSIST rollback journal: WAL's shared memory can't
-    work between hosts, and with DELETE or TRUNCATE a host that has cached "there is no journal" reads half a
-    transaction after another host's crash (docs/decisions/sqlite-on-nfs.md).
-
-    Opens at the first transaction, since a Lambda function must not do I/O at import, and again after an I/O error.
-    Threads take turns. On a network file system a process may have one Database for a file: closing any descriptor of
-    it drops the POSIX locks that the process holds on it (https://sqlite.org/howtocorrupt.html, section 2.2).
+    That is a LocalFile on a local disk, and a NetworkFile where other hosts may share the file
+    (docs/decisions/sqlite-on-nfs.md). Opens at the first transaction, since a Lambda function must not do I/O at
+    import, and again after an I/O error. Threads take turns.
     """
 
     def __init__(self, path: Path, *, network: bool | None = None, busy_timeout: float = BUSY_TIMEOUT) -> None:
         self.path = path
         self._busy_timeout = busy_timeout
         self._network = network
+        self._choice = threading.Lock()
+        self._chosen: LocalFile | NetworkFile | None = None
         self._connection: sqlite3.Connection | None = None
-        self._owner = 0
+        self._is_migrated = False
         self._has_counts = False
-        self._turn = threading.Lock()
 
-    def write(self) -> AbstractContextManager[sqlite3.Connection]:
+    def write(self) -> Transaction:
         """Run the block as one write transaction; raise StorageError when it could not be."""
-        return self._transaction("BEGIN IMMEDIATE")
+        return Transaction(self, "BEGIN IMMEDIATE")
 
-    def read(self) -> AbstractContextManager[sqlite3.Connection]:
+    def read(self) -> Transaction:
         """Run the block as one read transaction, which sees one state of the file; raise StorageError likewise."""
-        return self._transaction("BEGIN")
+        return Transaction(self, "BEGIN")
 
     def finish_migrations(self) -> None:
         """Do what a migration leaves to the sweep; raise StorageError. It takes as long as the file is large."""
@@ -88,162 +61,128 @@ class Database:
         self._has_counts = self._has_counts or migrations.Version.of(connection) >= migrations.COUNTS
         return self._has_counts
 
-    def back_up(self, copy: Path) -> None:
-        """Write a consistent copy with SQLite's backup API and check it; raise StorageError.
+    def checkpoint(self) -> None:
+        """Move what was last written to where it is read in one step; raise StorageError."""
+        self._alone(self._file.checkpoint)
 
-        With WAL others go on meanwhile; with PERSIST a writer, and whoever comes after it, waits until all is read.
-        """
-        with self._turn, closing(sqlite3.connect(copy, isolation_level=None)) as target:
-            try:
-                # Unlike a transaction it asks again for as long as others keep the file busy.
-                self._opened().backup(target)
-            except sqlite3.Error as error:
-                self._raise_named(error)
-                raise
-            if not is_sound(target):
-                raise DatabaseCorrupt
+    def back_up(self, copy: Path) -> None:
+        """Write a consistent copy and check it, while others go on; raise StorageError."""
+        with self.read():
+            pass
+        self._alone(lambda: self._file.back_up(copy))
 
     def close(self) -> None:
         """Close the file; the next transaction opens it again."""
-        with self._turn:
-            self._discard()
+        self._alone(self._discard)
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        # A frozen sandbox that holds a lock stops every other one, so no transaction outlives its block.
-        with self._turn:
-            try:
-                connection = self._opened()
-                connection.execute(begin)
-                if self._network:
-                    _refuse_wal(connection)
-                yield connection
-                connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._raise_named(error)
-                raise
-            except UnsafeJournalMode:
-                # An open connection would stand in the way of the conversion that the message asks for.
-                self._discard()
-                raise
-            finally:
-                self._roll_back()
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._owner != os.getpid():
-            self._discard()
-        if self._connection is None:
-            self._connection, self._owner = self._open(), os.getpid()
-        return self._connection
-
-    def _open(self) -> sqlite3.Connection:
-        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-            raise SQLiteTooOld(f"Queuelog needs SQLite 3.40 or newer; this Python has {sqlite3.sqlite_version}.")
-        if self._network is None:
-            self._network = is_network_file_system(self.path)
-        if self._network:
-            _refuse_wal_header(self.path)
-        connection = sqlite3.connect(
-            self.path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
-        )
+    def begin(self, statement: str) -> sqlite3.Connection:
+        """Wait for this file's turn, and start a transaction; raise StorageError, and leave no lock then."""
+        self._file.turn.acquire()
         try:
-            connection.row_factory = sqlite3.Row
-            if self._network:
-                self._use_persist(connection)
-            # Before WAL, which is kept in the file: what belongs to another application must stay as it is.
-            needed = migrations.due_at_once(connection)
-            if not self._network:
-                self._use_wal(connection)
-            connection.execute("PRAGMA synchronous = FULL")
-            # An I/O error in mapped memory is a SIGBUS, not an error that can be answered.
-            connection.execute("PRAGMA mmap_size = 0")
-            connection.execute("PRAGMA temp_store = MEMORY")
-            if needed:
-                _migrate(connection)
-        except BaseException:
-            connection.close()
+            connection = self._connection = self._acquire(shared=statement == "BEGIN")
+            connection.execute(statement)
+        except BaseException as error:
+            self.end(error)
             raise
         return connection
 
-    def _use_wal(self, connection: sqlite3.Connection) -> None:
-        # Turning a file to WAL takes an exclusive lock without waiting for it, so two that open a new file collide.
-        deadline = time.monotonic() + self._busy_timeout
-        while True:
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            except sqlite3.OperationalError as error:
-                if _primary_code(error) not in _BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-            else:
-                break
-        if mode != "wal":
-            raise UnsafeJournalMode(f"The file system doesn't support SQLite's WAL (the journal mode stayed {mode}).")
+    def end(self, error: BaseException | None) -> None:
+        """Commit, or roll back after an error; raise StorageError where that, or the error itself, is one."""
+        # A frozen sandbox that holds a lock stops every other one, so none is held after this, whatever happens.
+        try:
+            if error is None and self._connection is not None:
+                self._commit(self._connection)
+            elif isinstance(error, sqlite3.Error):
+                self._raise_named(error)
+        finally:
+            self._connection = None
+            self._file.release()
+            self._file.turn.release()
 
-    def _use_persist(self, connection: sqlite3.Connection) -> None:
-        # The first look at a file rolls a crashed writer's journal back, in the mode known by then. Setting the mode
-        # would be that first look, and would still delete the journal; in exclusive locking mode it looks at nothing.
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = PERSIST")
-        connection.execute("PRAGMA locking_mode = NORMAL")
-        if sys.version_info >= (3, 12):
-            # Should the file turn out to be in WAL all the same, closing it must not write the WAL back.
-            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+    @property
+    def _file(self) -> LocalFile | NetworkFile:
+        if self._chosen is None:
+            # Two threads must not get two files, each with a turn of its own.
+            with self._choice:
+                self._chosen = self._chosen or self._choose()
+        return self._chosen
+
+    def _choose(self) -> LocalFile | NetworkFile:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise SQLiteTooOld(f"Queuelog needs SQLite 3.40 or newer; this Python has {sqlite3.sqlite_version}.")
+        network = is_network_file_system(self.path) if self._network is None else self._network
+        kind = NetworkFile if network or is_shared(self.path.resolve()) else LocalFile
+        return kind(self.path, self._busy_timeout)
+
+    def _acquire(self, *, shared: bool) -> sqlite3.Connection:
+        connection = self._file.acquire(shared=shared)
+        if not self._is_migrated:
+            if migrations.due_at_once(connection):
+                self._file.release()
+                _migrate(self._file.acquire(shared=False))
+                self._file.release()
+                connection = self._file.acquire(shared=shared)
+            self._is_migrated = True
+        connection.row_factory = sqlite3.Row
+        return connection
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._raise_named(error)
+            raise
 
     def _raise_named(self, error: sqlite3.Error) -> None:
-        code = _primary_code(error)
-        if code in _BUSY:
-            raise StorageBusy from error
-        if code == sqlite3.SQLITE_NOTADB:
-            self._discard()
-            raise NotADatabase from error
-        if code == sqlite3.SQLITE_CORRUPT:
-            self._discard()
-            raise self._corrupt_or_lock_lost() from error
-        if code in _UNAVAILABLE:
+        name = named(error)
+        if name is None:
+            return
+        if not isinstance(name, StorageBusy):
             # On a network file system an I/O error can mean that our lock is lost: nothing cached may be believed.
             self._discard()
-            raise StorageUnavailable(_UNAVAILABLE[code]) from error
+            if primary_code(error) == sqlite3.SQLITE_CORRUPT and not self._is_sound_at_a_fresh_look():
+                raise DatabaseCorrupt from error
+        raise name from error
 
-    def _corrupt_or_lock_lost(self) -> StorageError:
-        # A client that lost its lock sees "malformed" where the file is sound, so a fresh look decides.
+    def _is_sound_at_a_fresh_look(self) -> bool:
         try:
-            with closing(self._open()) as connection:
-                lock_lost = is_sound(connection)
+            return is_sound(self._file.acquire(shared=False))
+        except StorageBusy:
+            return True
         except sqlite3.Error:
-            lock_lost = False
-        return StorageUnavailable() if lock_lost else DatabaseCorrupt()
+            return False
+        finally:
+            self._discard()
 
-    def _roll_back(self) -> None:
-        if self._connection is not None and self._connection.in_transaction:
+    def _alone(self, action: Callable[[], None]) -> None:
+        with self._file.turn:
             try:
-                self._connection.execute("ROLLBACK")
-            except sqlite3.Error:
-                self._discard()
+                action()
+            except sqlite3.Error as error:
+                self._raise_named(error)
+                raise
 
     def _discard(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._owner != os.getpid():
-            _INHERITED.append(connection)
-            return
-        with suppress(sqlite3.Error):
-            connection.close()
+        self._is_migrated = False
+        self._file.discard()
 
 
-def is_sound(connection: sqlite3.Connection) -> bool:
-    """Say whether SQLite finds every page of a database as it should be."""
-    try:
-        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    except sqlite3.DatabaseError:
-        return False
-    return str(verdict) == "ok"
+class Transaction:
+    """A block that is one transaction; a class, since a generator would cost a tenth of a fast one."""
 
+    __slots__ = ("_begin", "_database")
 
-def _primary_code(error: sqlite3.Error) -> int | None:
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF
+    def __init__(self, database: Database, begin: str) -> None:
+        self._database = database
+        self._begin = begin
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self._database.begin(self._begin)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._database.end(error)
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
@@ -255,30 +194,3 @@ def _migrate(connection: sqlite3.Connection) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-def _refuse_wal_header(path: Path) -> None:
-    # SQLite offers no look at a file's journal mode that would not already use it, so this reads the two bytes that
-    # keep it (https://sqlite.org/fileformat.html, section 1.3) before there is a connection whose locks it could drop.
-    try:
-        with path.open("rb") as file:
-            header = file.read(20)
-    except OSError:
-        return
-    if header[18:20] == b"\x02\x02":
-        raise UnsafeJournalMode(_WAL_ON_NETWORK)
-
-
-def _refuse_wal(connection: sqlite3.Connection) -> None:
-    # Another release may have converted the file while this connection was open. SQLite tells the mode from memory, so
-    # a look at the file comes first; the transaction needs its lock in any case.
-    connection.execute("PRAGMA user_version").fetchone()
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "persist":
-        raise UnsafeJournalMode(_WAL_ON_NETWORK)
-
-
-_WAL_ON_NETWORK = (
-    "The database is in SQLite's WAL mode, which is not safe on a network file system: stop every user of the file, "
-    "then convert it on one host with: sqlite3 FILE 'PRAGMA journal_mode = DELETE'"
-)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from queuelog.errors import DatabaseCorrupt, NotADatabase, StorageBusy, StorageUnavailable
 from queuelog.store import migrations
-from queuelog.store.database import is_sound
+from queuelog.store.database import BUSY_TIMEOUT
+from queuelog.store.failures import is_sound
+from queuelog.store.network_file import NetworkFile
+from queuelog.store.takeover import is_shared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +23,10 @@ COMPANIONS = ("-journal", "-shm", "-wal")
 
 
 def copy_file(source: Path, copy: Path) -> None:
-    """Copy a queue's file on a local disk, which may be in use; raise NotADatabase or StorageUnavailable."""
+    """Copy a queue's file, which may be in use; raise StorageError, or OSError if the copy can't be written."""
+    if is_shared(source.resolve()):
+        NetworkFile(source, BUSY_TIMEOUT).back_up(copy)
+        return
     try:
         with (
             closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as connection,
@@ -49,8 +55,17 @@ def check(copy: Path) -> int:
 
 
 def require_unused(path: Path) -> None:
-    """Raise StorageBusy if a store on this machine has the file open; what can't be opened at all is not in use."""
+    """Raise StorageBusy if somebody uses the file; what can't be opened at all is not in use.
+
+    Of a file that hosts share nobody can tell but for the length of a transaction.
+    """
     if not path.exists():
+        return
+    if is_shared(path.resolve()):
+        file = NetworkFile(path, busy_timeout=0)
+        with suppress(sqlite3.Error, StorageUnavailable):
+            file.acquire(shared=False)
+        file.discard()
         return
     try:
         with closing(sqlite3.connect(path, timeout=0)) as connection:
@@ -78,7 +93,7 @@ def put_in_place(copy: Path, path: Path) -> Path | None:
     # Even without the database: SQLite would take them for what a crash has left of the new one.
     for companion in (*COMPANIONS, ""):
         old = path.with_name(path.name + companion)
-        if old.exists():
+        if os.path.lexists(old):
             old.replace(kept.with_name(kept.name + companion))
     copy.replace(path)
     return kept if was_there else None

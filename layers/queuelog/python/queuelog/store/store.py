@@ -22,8 +22,11 @@ from queuelog.store.items import BeatItem, Claimed, ClaimRequest, EndItem, NewRo
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Sequence
     from datetime import datetime
+
+    #: What reads rows as they are asked for: closed before its connection is.
+    Rows = Generator[sqlite3.Row, None, None]
 
 
 SQL = statements.load()
@@ -112,9 +115,8 @@ class Store:
     def claim(self, request: ClaimRequest, *, now: datetime) -> Claimed:
         """Give due jobs to a worker, after taking back leases that have ended; raise IdempotencyKeyReused.
 
-        While a lease that this request id gave is held, the same jobs are the answer and nothing changes. An empty
-        queue costs a read alone: idle workers must not take turns at the write lock. With a request id it may raise
-        NotYetCounted.
+        While a lease that this request id gave is held, the same jobs are the answer and nothing changes. With a
+        request id it may raise NotYetCounted.
         """
         values = {
             **self._time_values(now),
@@ -124,16 +126,9 @@ class Store:
             "claim_request_id": request.request_id,
             "claim_fingerprint": request.fingerprint,
         }
-        with self._database.read() as connection:
+        with self._database.write() as connection:
             if request.request_id is not None:
                 self._require_counts(connection)
-            given = _given_before(connection, request, values)
-            if given:
-                return Claimed(given, None)
-            expired = self._expired(connection, values, most=1)
-            if not expired and not _all(connection, "next_job", values):
-                return Claimed((), self._next_change(connection, values))
-        with self._database.write() as connection:
             given = _given_before(connection, request, values)
             if given:
                 return Claimed(given, None)
@@ -214,7 +209,7 @@ class Store:
                 if order is Order.NEWEST
                 else _queued(connection, cursors, wanted.type, after)
             )
-            ids, last = _pick(rows, wanted, limit)
+            ids, last = _pick(cursors.enter_context(closing(rows)), wanted, limit)
             jobs = _by_id(_jobs(connection, ids))
         return tuple(jobs[each] for each in ids), None if last is None else _position(order, last)
 
@@ -269,6 +264,7 @@ class Store:
                 leases = self._expired(connection, values, most=SWEPT_AT_ONCE)
                 ended = [] if leases else self._given_up(connection, now)
             if not leases and not ended:
+                self._database.checkpoint()
                 return Swept(expired, deleted, is_done=True)
             began = time.monotonic()
             with self._database.write() as connection:
@@ -304,7 +300,9 @@ class Store:
         }
 
     def _end(self, connection: sqlite3.Connection, items: Iterable[EndItem], values: dict[str, Any]) -> dict[int, Job]:
-        jittered = [item._replace(jitter=1 + JITTER * self._jitter()) for item in items]
+        # By ascending id: neighbours lie on neighbouring pages, which a network file system then reads ahead.
+        ordered = sorted(items, key=lambda item: item.id)
+        jittered = [item._replace(jitter=1 + JITTER * self._jitter()) for item in ordered]
         return _by_id(_all(connection, "end_attempts", {**values, "items": _to_json(jittered)}))
 
     def _expired(self, connection: sqlite3.Connection, values: dict[str, Any], *, most: int) -> list[int]:
@@ -450,7 +448,8 @@ def _due(connection: sqlite3.Connection, limit: int, values: dict[str, Any]) -> 
     ids: list[int] = []
     size = 0
     with ExitStack() as cursors:
-        for row in itertools.islice(_due_rows(connection, cursors, values), limit):
+        rows = cursors.enter_context(closing(_due_rows(connection, cursors, values)))
+        for row in itertools.islice(rows, limit):
             size += row["encoded_size"] + JOB_BYTES_WITHOUT_PAYLOAD
             if ids and size > MAX_PAGE_BYTES:
                 break
@@ -458,7 +457,7 @@ def _due(connection: sqlite3.Connection, limit: int, values: dict[str, Any]) -> 
     return ids
 
 
-def _due_rows(connection: sqlite3.Connection, cursors: ExitStack, values: dict[str, Any]) -> Iterator[sqlite3.Row]:
+def _due_rows(connection: sqlite3.Connection, cursors: ExitStack, values: dict[str, Any]) -> Rows:
     types = json.loads(values["types"]) if values["types"] else _present_types(connection)
     for priority in sorted(JobPriority, reverse=True):
         streams = [
@@ -512,14 +511,14 @@ def _position(order: Order, row: sqlite3.Row) -> Position:
     return Position(row["id"]) if order is Order.NEWEST else Position(row["id"], row["priority"], row["due_at"])
 
 
-def _newest(connection: sqlite3.Connection, cursors: ExitStack, after: Position | None) -> Iterator[sqlite3.Row]:
+def _newest(connection: sqlite3.Connection, cursors: ExitStack, after: Position | None) -> Rows:
     before = 2**63 - 1 if after is None else after.id
-    return cursors.enter_context(closing(connection.execute(SQL["newest_jobs"], {"before": before})))
+    yield from cursors.enter_context(closing(connection.execute(SQL["newest_jobs"], {"before": before})))
 
 
 def _queued(
     connection: sqlite3.Connection, cursors: ExitStack, wanted_type: str | None, after: Position | None
-) -> Iterator[sqlite3.Row]:
+) -> Rows:
     """Merge the types, each of which jobs_pending holds in the order of claims."""
     after = after or Position(id=0, priority=JobPriority.CRITICAL)
     types: Collection[str] = [wanted_type] if wanted_type else _present_types(connection)
@@ -528,7 +527,7 @@ def _queued(
         for each in types
         for statement in ("queued_jobs_after", "queued_jobs_below")
     ]
-    return heapq.merge(*streams, key=lambda row: (-row["priority"], row["due_at"], row["id"]))
+    yield from heapq.merge(*streams, key=lambda row: (-row["priority"], row["due_at"], row["id"]))
 
 
 def _present_types(connection: sqlite3.Connection) -> list[str]:
