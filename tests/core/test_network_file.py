@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -489,18 +490,30 @@ def test_a_restored_backup_is_locked_in_the_place_of_the_old_file(
 
 
 def test_a_writer_that_makes_the_wal_long_moves_it_into_the_file(caller: BoundQueue, path: Path) -> None:
-    caller.enqueue(LARGE)
-    one = wal_size(path)
-    made = 1
-    while wal_size(path):
-        assert wal_size(path) < network_file.LONG_WAL + one
-        assert path.stat().st_size < 60_000
-        caller.enqueue(LARGE)
-        made += 1
-    assert one * made > network_file.LONG_WAL
-    assert path.stat().st_size > 60_000 * made
+    medium = NewJob(type="email", payload={"a": "x" * 8_000})
+    sizes = [0]
+    while True:
+        caller.enqueue(medium)
+        if wal_size(path) == 0:
+            break
+        sizes.append(wal_size(path))
+        assert path.stat().st_size < 8_000
+    made = len(sizes)
+    step = max(after - before for before, after in pairwise(sizes))
+    assert sizes[-1] < network_file.LONG_WAL < sizes[-1] + step
+    assert path.stat().st_size > 8_000 * made
     assert len(caller.list(limit=100).jobs) == made
     assert is_sound(path)
+
+
+def test_large_transactions_make_a_longer_wal_but_none_that_takes_two_reads(caller: BoundQueue, path: Path) -> None:
+    sizes = [0]
+    while len(sizes) == 1 or wal_size(path):
+        caller.enqueue_jobs([NewJob(type="email", payload={"a": "x" * 1_000})] * 100)
+        sizes.append(wal_size(path))
+    longest = max(sizes)
+    step = max(after - before for before, after in pairwise(sizes))
+    assert 2 * network_file.LONG_WAL < longest < network_file.ONE_READ < longest + step
 
 
 def test_what_is_rolled_back_is_not_moved_into_the_file(remote: Store, caller: BoundQueue, path: Path) -> None:

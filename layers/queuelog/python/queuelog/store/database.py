@@ -101,11 +101,11 @@ class Database:
 
     @property
     def _file(self) -> LocalFile | NetworkFile:
-        if self._chosen is None:
-            # Two threads must not get two files, each with a turn of its own.
-            with self._choice:
-                self._chosen = self._chosen or self._choose()
-        return self._chosen
+        # Two threads must not get two files, each with a turn of its own.
+        with self._choice:
+            if self._chosen is None:
+                self._chosen = self._choose()
+            return self._chosen
 
     def _choose(self) -> LocalFile | NetworkFile:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Bytes of WAL above which a writer makes a checkpoint. Every transaction reads the whole WAL, in one round trip as
-#: long as it is shorter than the mount's rsize (1 MiB); a checkpoint costs some twenty, and what every host has cached.
-LONG_WAL = 512 * 1024
+#: A writer makes a checkpoint when the WAL has more bytes than this, and than it needs for so many more transactions
+#: of the same size, or more than one round trip reads (the mount's rsize). Each transaction reads the whole WAL, and EFS
+#: counts its bytes; a checkpoint costs some twenty trips, and what every host has cached of the file.
+LONG_WAL, TRANSACTIONS, ONE_READ = 256 * 1024, 8, 1024 * 1024
 #: Seconds for which a process leaves the lock alone after it had it, or half of the time it had it, if that is less.
 #: Without, those who poll would seldom meet the moment between two transactions of a busy caller.
 REST = 0.005
@@ -74,6 +75,7 @@ class NetworkFile:
         self._guard: int | None = None
         self._connection: UnlockedConnection | None = None
         self._is_ours = False
+        self._size_before = 0
         self._locked_at = self._rest_until = 0.0
 
     def acquire(self, *, shared: bool) -> sqlite3.Connection:
@@ -89,7 +91,7 @@ class NetworkFile:
             if self._connection is not None and self._connection.total_changes:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                if self._wal is not None and os.fstat(self._wal).st_size > LONG_WAL:
+                if self._is_long():
                     self._checkpoint(self._connection)
             self._close()
         except (sqlite3.Error, OSError):
@@ -166,6 +168,10 @@ class NetworkFile:
         if try_lock(guard, shared=False):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def _is_long(self) -> bool:
+        size = os.fstat(self._opened_wal()).st_size
+        return size > ONE_READ or size > max(LONG_WAL, TRANSACTIONS * (size - self._size_before))
+
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         guard, self._guard = self._guard, None
@@ -215,6 +221,7 @@ class NetworkFile:
             self._is_ours = True
         # SQLite reads it a page at a time, which would be a round trip for every few of them.
         os.pread(wal, found.st_size, 0)
+        self._size_before = found.st_size
 
     def _opened_wal(self) -> int:
         if self._wal is None:
