@@ -38,6 +38,7 @@ class Database:
         self._chosen: LocalFile | NetworkFile | None = None
         self._connection: sqlite3.Connection | None = None
         self._is_migrated = False
+        self._are_migrations_finished = False
         self._has_counts = False
 
     def write(self) -> Transaction:
@@ -50,11 +51,14 @@ class Database:
 
     def finish_migrations(self) -> None:
         """Do what a migration leaves to the sweep; raise StorageError. It takes as long as the file is large."""
+        if self._are_migrations_finished:
+            return
         with self.read() as connection:
             needed = migrations.pending(connection)
         if needed:
             with self.write() as connection:
                 migrations.apply(connection, migrations.pending(connection))
+        self._are_migrations_finished = True
 
     def has_counts(self, connection: sqlite3.Connection) -> bool:
         """Say whether the indexes and counters are there that the sweep makes after an upgrade."""
@@ -163,7 +167,7 @@ class Database:
                 raise
 
     def _discard(self) -> None:
-        self._is_migrated = False
+        self._is_migrated = self._are_migrations_finished = False
         self._file.discard()
 
 

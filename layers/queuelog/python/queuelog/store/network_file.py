@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: A writer makes a checkpoint when the WAL has more bytes than this, and than it needs for so many more transactions
-#: of the same size, or more than one round trip reads (the mount's rsize). Each transaction reads the whole WAL, and EFS
-#: counts its bytes; a checkpoint costs some twenty trips, and what every host has cached of the file.
+#: A writer makes a checkpoint when the WAL has more bytes than this, and than so many transactions like its own write,
+#: or more than one round trip reads (the mount's rsize). Every transaction reads the whole WAL, and EFS counts its
+#: bytes; a checkpoint costs some twenty trips, and what every host has cached of the file.
 LONG_WAL, TRANSACTIONS, ONE_READ = 256 * 1024, 8, 1024 * 1024
 #: Seconds for which a process leaves the lock alone after it had it, or half of the time it had it, if that is less.
 #: Without, those who poll would seldom meet the moment between two transactions of a busy caller.
