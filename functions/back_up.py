@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 
 from queuelog.clock import timestamp
-from web.app import logger, store
+from web.app import faults_logged, logger, store
 from web.clock import clock_of
 
 
@@ -20,7 +20,8 @@ def handler(_: dict[str, Any], context: Any) -> dict[str, Any]:
     key = f"queue/{timestamp(clock_of(context).now()).replace(':', '-')}.db"
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / "queue.db"
-        store().back_up(copy)
+        with faults_logged(context, copy=str(copy)):
+            store().back_up(copy)
         with copy.open("rb") as file:
             checksum = hashlib.file_digest(file, "sha256").hexdigest()
         # In parts when it is large: S3 takes five gigabytes at once. It compares each part's checksum with what

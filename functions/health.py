@@ -1,10 +1,10 @@
 import time
 from http import HTTPStatus
 
-from queuelog.errors import StorageUnavailable
 from web.app import App, store
 from web.models import Health
 from web.openapi import documented
+from web.problems import Unreachable
 
 #: Seconds that an answer is kept: the route is open to anyone, and must not become a way to load the file system.
 KEPT = 5.0
@@ -27,7 +27,7 @@ def health() -> dict[str, str]:
     if time.monotonic() - _seen[0] >= KEPT:
         _seen = (time.monotonic(), store().is_reachable())
     if not _seen[1]:
-        raise StorageUnavailable("The queue's file system can't be reached.")
+        raise Unreachable
     return {"status": "ok"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
 
-from web.app import logger, metrics, store
+from web.app import faults_logged, logger, metrics, store
 from web.clock import clock_of
 
 #: Seconds after which it stops, so that the next one finds it gone: each rests as long as it writes, and several that
@@ -24,7 +24,8 @@ def handler(_: dict[str, Any], context: Any) -> dict[str, Any]:
     def may_go_on() -> bool:
         return time.monotonic() < end and context.get_remaining_time_in_millis() > MARGIN_MILLISECONDS
 
-    swept = store().sweep(now=clock_of(context).now(), may_go_on=may_go_on)
+    with faults_logged(context):
+        swept = store().sweep(now=clock_of(context).now(), may_go_on=may_go_on)
     logger.info("sweep", request_id=context.aws_request_id, **swept._asdict())
     metrics.add_dimension(name="verb", value="sweep")
     metrics.add_metric(name="LeasesExpired", unit=MetricUnit.Count, value=swept.leases_expired)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -15,21 +16,25 @@ from aws_lambda_powertools.event_handler.middlewares.openapi_validation import O
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.metrics import MetricUnit
 
+from queuelog.errors import QueuelogError, StorageError
 from queuelog.job import canonical_json
 from queuelog.queue import BoundQueue, Queue
 from queuelog.store import Store
 from web.body import MAX_BODY_BYTES, read_body, strict_object
 from web.clock import clock_of
 from web.principals import principal_of
-from web.problems import INTERNAL_ERROR, InvalidJson, kind_of, problem
+from web.problems import InvalidJson, kind_of, problem
 from web.settings import settings
 from web.view import view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from queuelog.job import Attempt, Job
     from queuelog.principal import Principal
+
+#: What to do about a fault of the storage, for whoever reads of it in the log.
+HELP = "docs/operations.md, When the storage fails"
 
 logger = Logger()
 metrics = Metrics()
@@ -39,6 +44,26 @@ metrics = Metrics()
 def store() -> Store:
     """Return this process's store; it is kept between requests and opens its file at the first one."""
     return Store(settings().database, policy=settings().policy)
+
+
+@contextmanager
+def faults_logged(context: Any, **keys: Any) -> Iterator[None]:
+    """Log a StorageError of the block as the routes do, with more keys, and let it pass: Lambda counts it."""
+    try:
+        yield
+    except StorageError as error:
+        _log_fault(error, context, **keys)
+        raise
+
+
+def _log_fault(error: Exception, context: Any, **keys: Any) -> None:
+    # The caller gets no text of an unknown one, which may hold what was sent; the log has its traceback.
+    message = str(error) if isinstance(error, QueuelogError) else "unexpected error"
+    if isinstance(error, StorageError):
+        # SQLite's text says "disk I/O error" of a dozen things that its name tells apart.
+        name = getattr(error.__cause__, "sqlite_errorname", None)
+        keys |= {"database": str(settings().database), "help": HELP} | ({"sqlite_error": name} if name else {})
+    logger.error(message, exc_info=error, request_id=context.aws_request_id, **keys)
 
 
 class App(APIGatewayRestResolver):
@@ -111,9 +136,8 @@ class App(APIGatewayRestResolver):
         kind = kind_of(error)
         self.log_keys["problem"] = kind.slug
         if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # Handled exceptions are logged by nobody else; the caller gets no text of an unknown one.
-            message = str(error) if kind is not INTERNAL_ERROR else "unexpected error"
-            logger.error(message, exc_info=error, request_id=self.lambda_context.aws_request_id)
+            # Handled exceptions are logged by nobody else.
+            _log_fault(error, self.lambda_context)
         return problem(error, self.path)
 
     def _observe(self, event: dict[str, Any], context: Any, status: int, milliseconds: float) -> None:

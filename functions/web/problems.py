@@ -45,6 +45,10 @@ class PayloadTooLarge(QueuelogError):
     """The body is too large."""
 
 
+class Unreachable(errors.StorageUnavailable):
+    """The queue's file system can't be reached."""
+
+
 class UnsupportedMediaType(QueuelogError):
     """The body must be application/json in UTF-8."""
 
@@ -120,7 +124,8 @@ def problem_body(error: Exception, instance: str) -> dict[str, Any]:
 
 
 def _detail(error: Exception, kind: Kind) -> str:
-    if kind is INTERNAL_ERROR:
+    # What the store says of its file is for operators. A caller can only repeat; later classes of it may know more.
+    if kind is INTERNAL_ERROR or type(error) is errors.StorageUnavailable:
         return "The outcome is unknown; it is safe to repeat the request, an enqueue with an idempotency key."
     if isinstance(error, NotFoundError):
         return "There is no such route."
