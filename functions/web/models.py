@@ -129,6 +129,11 @@ def _not_with(other: str) -> AfterValidator:
     return AfterValidator(alone)
 
 
+def _never_both(**said: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON Schema says of fields that can't all be like this together."""
+    return {"not": {"required": [*said], "properties": said}}
+
+
 PriorityLabel = Annotated[
     JobPriority,
     BeforeValidator(_priority),
@@ -187,6 +192,10 @@ class _Request(BaseModel):
 
 class EnqueueRequest(_Request):
     """A job to enqueue."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_never_both(run_at={"type": "string"}, delay_seconds={"type": "integer"})
+    )
 
     type: Annotated[JobType, AfterValidator(_known_type)] = Field(description="One of the stack's JobTypes")
     payload: Annotated[dict[str, Any], _at_most(MAX_PAYLOAD_BYTES)] = Field(
@@ -256,6 +265,10 @@ class CompleteRequest(ReleaseRequest):
 class FailRequest(ReleaseRequest):
     """What went wrong, and what to do about it."""
 
+    model_config = ConfigDict(
+        json_schema_extra=_never_both(retry_in_seconds={"type": "integer"}, permanent={"const": True})
+    )
+
     error: str | None = Field(
         default=None, description="Cleaned of secrets, paths and stack traces, and cut to 1,000 characters"
     )
@@ -289,6 +302,21 @@ class HeartbeatJobsRequest(_Request):
 
 class FinishItem(FailRequest):
     """How one of several jobs ended."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            **_never_both(retry_in_seconds={"type": "integer"}, permanent={"const": True}),
+            "if": {"properties": {"outcome": {"const": "failed"}}},
+            "then": {"properties": {"result": {"type": "null"}}},
+            "else": {
+                "properties": {
+                    "error": {"type": "null"},
+                    "retry_in_seconds": {"type": "null"},
+                    "permanent": {"const": False},
+                }
+            },
+        }
+    )
 
     id: int = Field(ge=1, le=MAX_ID)
     lease_token: LeaseToken

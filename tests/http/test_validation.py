@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from pydantic import ValidationError
 
 from tests.http.bodies import RIGHT
-from tests.http.support import ADMIN, MODULES, WITH_BODY, WITH_ID, assert_problem, success
+from tests.http.support import ADMIN, MODULES, OPENAPI, WITH_BODY, WITH_ID, assert_problem, success
+from web import models
 
 if TYPE_CHECKING:
     from tests.http.support import Api
@@ -490,3 +494,40 @@ def test_a_fault_repeats_nothing_of_what_was_sent_but_names(api: Api) -> None:
     ]
     assert {answer.status for answer in answers} == {422}
     assert not [answer for answer in answers if secret in answer.raw["body"]]
+
+
+#: Fields that exclude each other, and what each may hold; LEFT_OUT is not there at all.
+LEFT_OUT = object()
+TOGETHER: dict[str, dict[str, list[Any]]] = {
+    "EnqueueRequest": {"run_at": [LEFT_OUT, None, "2026-01-31T12:00:00Z"], "delay_seconds": [LEFT_OUT, None, 0, 5]},
+    "FailRequest": {"retry_in_seconds": [LEFT_OUT, None, 0, 5], "permanent": [LEFT_OUT, False, True]},
+    "FinishItem": {
+        "outcome": ["completed", "failed"],
+        "result": [LEFT_OUT, None, {}],
+        "error": [LEFT_OUT, None, ""],
+        "retry_in_seconds": [LEFT_OUT, None, 0],
+        "permanent": [LEFT_OUT, False, True],
+    },
+}
+NEEDED: dict[str, dict[str, Any]] = {
+    "EnqueueRequest": {"type": "email"},
+    "FailRequest": {},
+    "FinishItem": {"id": 1, "lease_token": "t"},
+}
+
+
+@pytest.mark.parametrize("model", TOGETHER)
+def test_openapi_says_which_fields_exclude_each_other(api: Api, model: str) -> None:
+    validator = Draft202012Validator({**OPENAPI["components"]["schemas"][model], "components": OPENAPI["components"]})
+    verdicts = set()
+    for values in product(*TOGETHER[model].values()):
+        said = {name: value for name, value in zip(TOGETHER[model], values, strict=True) if value is not LEFT_OUT}
+        body = NEEDED[model] | said
+        try:
+            getattr(models, model).model_validate(body)
+            is_taken = True
+        except ValidationError:
+            is_taken = False
+        assert validator.is_valid(body) == is_taken, body
+        verdicts.add(is_taken)
+    assert verdicts == {True, False}
