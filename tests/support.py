@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from queuelog.store.database import Database, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from types import FrameType
 
     from queuelog import BoundQueue, Job, Store
 
@@ -77,6 +79,18 @@ def directory_in_memory() -> tempfile.TemporaryDirectory[str]:
     """Return a new directory, in memory where there is one: a test of a rule need not wait for the disk's fsync."""
     memory = Path("/dev/shm")
     return tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Let the block run as a user whom permissions bind: root may write everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 class Overtaken(Database):
@@ -205,6 +219,28 @@ def unaccounted(path: Path) -> list[tuple[Any, ...]]:
         "ifnull(max(attempts.attempt), 0) AS last FROM jobs LEFT JOIN attempts ON job_id = id GROUP BY id) "
         "WHERE ended <> kept OR ended <> last",
     )
+
+
+def steps_of(act: Callable[[], object]) -> int:
+    """Count the lines that Python runs for it: a slow way to deal with some input runs more of them."""
+    steps = 0
+
+    def count(_frame: FrameType, _event: str, _value: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return count
+
+    def trace() -> None:
+        sys.settrace(count)
+        try:
+            act()
+        finally:
+            sys.settrace(None)
+
+    # In a thread of its own, since the coverage of this one is measured by a trace function as well.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(trace).result()
+    return steps
 
 
 def start_python(*arguments: str, **options: Any) -> subprocess.Popen[str]:

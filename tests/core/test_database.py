@@ -4,7 +4,7 @@ import os
 import sqlite3
 import tempfile
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from queuelog import (
     UnsafeJournalMode,
 )
 from queuelog.page import JobFilter
-from tests.support import START, admin, assert_unlocked, claim, held, is_shared, query, run_python
+from tests.support import START, admin, assert_unlocked, claim, held, is_shared, query, run_python, unprivileged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -410,18 +410,6 @@ store.close()
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to see which files are open")
 def test_a_forked_child_does_not_close_its_parent_s_connection(path: Path) -> None:
     assert str(path) in run_python(FORK_AND_CLOSE, str(path), "False").split()
-
-
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """Root may write everything, so that what others may not needs another user."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from queuelog import (
     Role,
 )
 from queuelog.page import JOB_BYTES_WITHOUT_PAYLOAD, MAX_PAGE_BYTES, Position, decode_cursor, encode_cursor
-from tests.support import add_jobs, admin, claim, producer, query, without_token, worker
+from tests.support import add_jobs, admin, claim, producer, query, steps_of, without_token, worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -414,6 +415,20 @@ def test_a_cursor_tells_nothing_of_jobs_that_may_not_be_seen(as_producer: BoundQ
     for order, status in ORDERS:
         cursor = as_producer.list(order=order, status=status, limit=2 if order is Order.QUEUE else 1).next_cursor
         assert decode_cursor(order, str(cursor)).id in mine
+
+
+@pytest.mark.parametrize(
+    "piece", ["A", "=", "-_", b"[", b'["newest",', b"1", b'{"a":', b"[1,", b'"', b"\\u0000", b"\xff"], ids=ascii
+)
+def test_a_long_cursor_takes_hardly_more_steps_than_a_short_one(piece: str | bytes) -> None:
+    def refuse(length: int) -> None:
+        text = piece * length
+        cursor = text if isinstance(text, str) else base64.urlsafe_b64encode(text).decode().rstrip("=")
+        with pytest.raises(InvalidCursor):
+            decode_cursor(Order.NEWEST, cursor)
+
+    short, long = (steps_of(partial(refuse, length)) for length in (10, 100_000))
+    assert long <= 2 * short
 
 
 @given(st.sampled_from(Order), st.integers(1, 2**53 - 1), st.sampled_from(JobPriority), st.datetimes())

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -18,8 +19,12 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 import authorize
-from queuelog import InvalidRegistry, JobPriority
-from queuelog.registry import Registry, new_entry
+from queuelog import InvalidRegistry, JobPriority, Principal, Role
+from queuelog.job import TYPE_PATTERN
+from queuelog.registry import NAME_PATTERN, Registry, new_entry
+from tests.support import steps_of
+from web.principals import principal_of
+from web.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -414,6 +419,66 @@ def many_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         monkeypatch.delenv("QUEUELOG_REGISTRY_SECRET", raising=False)
         monkeypatch.setenv("QUEUELOG_REGISTRY_FILE", str(path))
         yield keys
+
+
+#: What Lambda makes of an event: any JSON, in which any code unit may stand alone.
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+ANY_VALUE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | ANY_TEXT
+    | st.binary().map(lambda sent: sent.decode("latin-1")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(value=ANY_VALUE, more=ANY_VALUE)
+def test_whatever_a_header_holds_is_denied_and_nothing_raises(
+    many_keys: list[str], value: object, more: object
+) -> None:
+    assert not is_allowed(SteppedClock(), value)
+    for key in many_keys:
+        assert not is_allowed(SteppedClock(), [key, more])
+        assert not is_allowed(SteppedClock(), f"{more}{key}") or more == ""
+
+
+@pytest.mark.parametrize("piece", ["A", " ", "ql_", "_", "ql_unknown0_", "\x00", "é", "\ud800"], ids=ascii)
+def test_a_long_header_takes_hardly_more_steps_than_a_short_one(many_keys: list[str], piece: str) -> None:
+    registry = Registry.parse(Path(os.environ["QUEUELOG_REGISTRY_FILE"]).read_text())
+    for start in ("", many_keys[0]):
+        short, long = (
+            steps_of(partial(registry.authenticate, start + piece * length, START)) for length in (1, 100_000)
+        )
+        assert long <= 2 * short
+
+
+@given(
+    name=st.from_regex(NAME_PATTERN, fullmatch=True),
+    roles=st.sets(st.sampled_from(Role), min_size=1),
+    types=st.none() | st.sets(st.from_regex(TYPE_PATTERN, fullmatch=True), max_size=5),
+    max_priority=st.none() | st.sampled_from(JobPriority),
+)
+def test_a_key_is_let_in_as_who_it_was_made_for(
+    many_keys: list[str], name: str, roles: set[Role], types: set[str] | None, max_priority: JobPriority | None
+) -> None:
+    key, entry = new_entry(name, roles, types, max_priority)
+    file = Path(os.environ["QUEUELOG_REGISTRY_FILE"])
+    before = file.read_text()
+    file.write_text(Registry.parse(before).with_entry(entry).dump())
+    answer = ask(SteppedClock(), key)
+    file.write_text(before)
+    # API Gateway passes the context on as text.
+    assert all(isinstance(value, str) for value in answer["context"].values())
+    found = principal_of({"requestContext": {"authorizer": answer["context"]}}, Settings.of({"QUEUELOG_DATABASE": "-"}))
+    assert found == Principal(
+        name=name,
+        roles=frozenset(roles),
+        types=None if types is None else frozenset(types),
+        max_priority=max_priority,
+    )
 
 
 @given(data=st.data())

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.http.bodies import (
     JSON_TYPES,
@@ -29,8 +35,13 @@ from tests.http.support import (
     success,
     with_key,
 )
+from tests.support import steps_of
+from web.body import read_body, strict_object
+from web.problems import InvalidJson
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.http.support import Api, Caller
 
 EVERYONE = with_key("everyone", "producer", "worker", "admin")
@@ -181,3 +192,71 @@ def test_who_may_not_come_in_hears_nothing_of_the_body(
         for content_type in ("application/json", "text/plain"):
             answer = api.ask(function, caller, body=body, content_type=content_type, query={"colour": "red"})
             assert_problem(answer, status, slug)
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=30,
+)
+OBJECTS = st.dictionaries(st.text(), VALUES, max_size=5)
+BLANK = st.text(" \t\r\n", max_size=3)
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    return strict_object(read_body({"body": base64.b64encode(body).decode(), "isBase64Encoded": True}, None))
+
+
+@given(value=OBJECTS, before=BLANK, after=BLANK, is_ascii=st.booleans(), indent=st.none() | st.integers(0, 3))
+def test_every_json_object_is_read_however_it_is_written(
+    value: dict[str, Any], before: str, after: str, is_ascii: bool, indent: int | None
+) -> None:
+    text = json.dumps(value, ensure_ascii=is_ascii, indent=indent)
+    found = parsed(f"{before}{text}{after}".encode())
+    assert json.dumps(found) == json.dumps(value)
+
+
+@given(value=OBJECTS, place=st.integers(0, 200), gone=st.integers(0, 3), piece=st.binary(max_size=3))
+def test_one_that_something_has_happened_to_is_read_as_it_is_or_refused(
+    value: dict[str, Any], place: int, gone: int, piece: bytes
+) -> None:
+    whole = json.dumps(value, ensure_ascii=False).encode()
+    body = whole[:place] + piece + whole[place + gone :]
+    try:
+        found = parsed(body)
+    except InvalidJson:
+        return
+    assert json.dumps(found) == json.dumps(json.loads(body))
+    # Nothing that another reader would read otherwise.
+    json.dumps(found, ensure_ascii=False).encode()
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "many fields": lambda count: "{" + ",".join(f'"{number}":0' for number in range(count)) + "}",
+    "one field many times": lambda count: "{" + ",".join(['"a":0'] * count) + "}",
+    "many objects": lambda count: '{"a":[' + ",".join(['{"b":{}}'] * count) + "]}",
+    "many arrays": lambda count: '{"a":[' + ",".join(["[[]]"] * count) + "]}",
+    "deep arrays": lambda count: '{"a":' + "[" * count + "]" * count + "}",
+    "deep objects": lambda count: '{"a":' * count + "0" + "}" * count,
+    "open arrays": lambda count: '{"a":' + "[" * count,
+    "surrogates": lambda count: '{"a":"' + "\\ud83d\\ude00" * count + '"}',
+    "lone surrogates": lambda count: '{"a":"' + "\\ud83d" * count + '"}',
+    "escapes": lambda count: '{"a":"' + '\\"' * count + '"}',
+    "a long number": lambda count: '{"a":' + "1" * count + "}",
+    "a long fraction": lambda count: '{"a":0.' + "1" * count + "}",
+    "a long exponent": lambda count: '{"a":1e' + "1" * count + "}",
+    "many numbers": lambda count: '{"a":[' + ",".join(["1.5"] * count) + "]}",
+    "NaN": lambda count: '{"a":[' + ",".join(["NaN"] * count) + "]}",
+    "blanks": lambda count: "{" + " " * count + "}",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_twice_the_body_takes_no_more_than_twice_the_steps(shape: str) -> None:
+    def read(count: int) -> None:
+        with suppress(InvalidJson):
+            parsed(SHAPES[shape](count).encode())
+
+    read(1)
+    once, twice = (steps_of(partial(read, count)) for count in (5_000, 10_000))
+    assert twice <= 2 * once + 10
