@@ -311,7 +311,7 @@ class QueueMachine(RuleBasedStateMachine):
         found = self.stores[number].sweep(now=self.clock.now(), may_go_on=lambda: True)
         assert found == self.model.sweep(self.clock.now())
 
-    @rule(seconds=st.sampled_from([0.001, 1, 20, 61, 901, -0.5, -30]))
+    @rule(seconds=st.sampled_from([0.001, 1, 20, 61, 901, -0.5, -30, -3_600]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds=seconds)
 

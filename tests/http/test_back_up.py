@@ -20,7 +20,8 @@ from moto import mock_aws
 
 import back_up
 from local.restore import restore
-from queuelog import DatabaseCorrupt, JobStatus, Queue, Store
+from queuelog import DatabaseCorrupt, JobStatus, Queue, StorageUnavailable, Store
+from tests.faults.kernel import full, refusing
 from tests.http.support import ROOT, success
 from tests.support import add_jobs, admin, query, start_python
 
@@ -137,6 +138,21 @@ def test_a_bucket_that_takes_nothing_is_an_error_which_lambda_repeats(
         run(api)
     assert list(scratch.iterdir()) == []
     success(api.get(1))
+
+
+def test_a_tmp_without_room_is_a_sentence_in_the_log_and_the_next_backup_is_whole(
+    api: Api, s3: S3Client, scratch: Path, log: Log
+) -> None:
+    api.new_job()
+    with refusing(full()) as there, pytest.raises(StorageUnavailable):
+        there(lambda: run(api))
+    assert list(scratch.iterdir()) == []
+    (line,) = [line for line in log.lines if line["level"] == "ERROR"]
+    assert "The file system is full" in line["message"]
+    assert line["copy"].startswith(str(scratch))
+    assert line["database"] == str(api.database)
+    assert line["request_id"] == "back-up"
+    assert run(api)["bytes"] > 0
 
 
 def test_it_says_in_the_log_what_it_made(api: Api, s3: S3Client, log: Log) -> None:
