@@ -12,6 +12,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/ready
+# Apart, so that nobody waits for Schemathesis who doesn't need it.
+API_BIN := .venv-api/bin
+API_READY := .venv-api/ready
 
 .PHONY: help
 help: ## Show this list
@@ -22,6 +25,12 @@ $(READY): pyproject.toml constraints.txt layers/queuelog/requirements.txt
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev -r layers/queuelog/requirements.txt -c constraints.txt
+	@touch $@
+
+$(API_READY): pyproject.toml constraints.txt $(READY)
+	$(PYTHON) -m venv --clear .venv-api
+	$(API_BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
+	$(API_BIN)/python -m pip install --quiet --disable-pip-version-check --group api -c constraints.txt
 	@touch $@
 
 .PHONY: setup
@@ -42,6 +51,10 @@ restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3
 .PHONY: test
 test: $(READY) ## Run the tests, with the core's coverage
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
+
+.PHONY: test-api
+test-api: $(READY) $(API_READY) ## Send the local API what Schemathesis makes of its OpenAPI: [SEED=… EXAMPLES=…]
+	@$(BIN)/python -m tests.api
 
 .PHONY: format
 format: $(READY) ## Format the code
