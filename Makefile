@@ -15,10 +15,11 @@ READY := .venv/ready
 # Apart, so that nobody waits for Schemathesis who doesn't need it.
 API_BIN := .venv-api/bin
 API_READY := .venv-api/ready
+SAM_BUILD = PYTHON="$(abspath $(BIN)/python)" $(BIN)/sam build
 
 .PHONY: help
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml constraints.txt layers/queuelog/requirements.txt
 	@test -n "$(PYTHON)" || { echo "Queuelog needs Python 3.11 or newer on the PATH; set PYTHON=/path/to/python3 if it is elsewhere." >&2; exit 1; }
@@ -40,6 +41,16 @@ setup: $(READY) ## Make .venv with every pinned development dependency
 run: $(READY) ## Start the local API on PORT (3000), its data in DATA_DIR (.local)
 	@exec $(BIN)/python -m local
 
+.PHONY: sam-api
+sam-api: $(READY) ## Start the API in Lambda's own runtime, with Docker, on PORT and DATA_DIR
+	@$(SAM_BUILD) >/dev/null
+	@exec $(BIN)/python -m local.sam start-api
+
+.PHONY: sam-invoke
+sam-invoke: $(READY) ## Call one function there: FUNCTION=ClaimJobFunction EVENT=events/claim_job.json
+	@$(SAM_BUILD) >/dev/null
+	@$(BIN)/python -m local.sam invoke
+
 .PHONY: key
 key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=… EXPIRES=… STACK=…]
 	@$(BIN)/python -m local.key
@@ -55,6 +66,11 @@ test: $(READY) ## Run the tests, with the core's coverage
 .PHONY: test-api
 test-api: $(READY) $(API_READY) ## Send the local API what Schemathesis makes of its OpenAPI: [SEED=… EXAMPLES=…]
 	@$(BIN)/python -m tests.api
+
+.PHONY: test-containers
+test-containers: $(READY) ## Run the tests that need Docker: the functions in Lambda's own runtime
+	$(SAM_BUILD)
+	$(BIN)/python -m pytest -q tests/containers
 
 .PHONY: format
 format: $(READY) ## Format the code
@@ -77,7 +93,7 @@ openapi: $(READY) ## Write docs/api/openapi.json from the handlers
 .PHONY: build
 build: $(READY) ## Validate the template and build what sam deploy ships
 	$(BIN)/sam validate --lint
-	PYTHON="$(abspath $(BIN)/python)" $(BIN)/sam build
+	$(SAM_BUILD)
 
 .PHONY: bench
 bench: $(READY) ## Measure speed, as ratios within one run

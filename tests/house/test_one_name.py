@@ -116,3 +116,11 @@ def test_every_variable_that_the_code_reads_is_set_by_the_template() -> None:
     # The local API sets this one in place of the secret; the three of roles are put together from their names.
     read = {name for name in VARIABLE.findall(code) if not name.endswith("_")} - {"QUEUELOG_REGISTRY_FILE"}
     assert sorted(name for name in read if name not in template) == []
+
+
+def test_every_target_of_make_that_the_docs_speak_of_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    docs = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    spoken_of = {name for path in docs for name in re.findall(r"(?:`|^)make ([a-z-]+)", path.read_text(), re.MULTILINE)}
+    assert {"run", "sam-api", "test-containers"} <= spoken_of
+    assert spoken_of - targets == set()

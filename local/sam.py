@@ -1,0 +1,142 @@
+"""`make sam-api` and `make sam-invoke`: the functions in Lambda's own runtime, by SAM CLI and Docker.
+
+SAM CLI knows nothing of file systems. This gives every function DATA_DIR where the template mounts one, as the user
+whom the queue in it belongs to, and the authoriser the registry in it in the secret's place. What differs from an
+account:
+- A function runs on this machine's processor, whatever the parameter Architecture says, and nothing limits its share.
+- It may reach every network; VPC, roles and access point count for nothing.
+- The gateway's own answers are SAM CLI's: other bodies than the template's, and a denied key is a 403.
+- No function comes with the time of day: `make sam-invoke` calls the sweep. A backup needs QUEUELOG_BACKUP_BUCKET, and
+  AWS_ENDPOINT_URL where something stands in for S3.
+Where Docker brings a kernel of its own (macOS, Windows), nothing outside it may open the same DATA_DIR meanwhile: the
+locks of the two sides don't meet.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from samcli.cli.main import cli
+from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
+from samcli.local.docker.exceptions import ContainerEnforcementException, ContainerNotReachableException
+from samcli.local.docker.lambda_container import LambdaContainer
+from samcli.local.docker.utils import get_validated_container_client
+from samcli.local.lambdafn import runtime
+
+from local.api import TEMPLATE
+from local.data import DataDirectory
+from local.errors import CannotStartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+NO_ENGINE = (
+    "No Docker engine answers: install one (on Debian: apt-get install docker.io), start it (dockerd), "
+    "and see that you may use its socket."
+)
+
+
+def main(command: str, environ: Mapping[str, str]) -> None:
+    """Run `sam local start-api` or `sam local invoke`, and exit as it does."""
+    try:
+        options = _options(command, environ)
+        engine = engine_info()
+        data = DataDirectory(Path(environ.get("DATA_DIR") or ".local").resolve())
+        data.prepare()
+    except CannotStartError as error:
+        sys.exit(str(error))
+    sandboxes: list[LambdaContainer] = []
+    endpoint = environ.get("AWS_ENDPOINT_URL")
+    runtime.LambdaContainer = _sandbox_class(data, _mount_path(), _user(data, engine), endpoint, sandboxes)
+    os.environ["SAM_CLI_TELEMETRY"] = "0"
+    overrides = ["--parameter-overrides", f"Architecture={architecture_of(engine)}"]
+    try:
+        cli(["local", command, *options, *overrides], prog_name="sam")
+    finally:
+        # So does SAM CLI, unless a second signal interrupts it: make passes on what all of its group have got already.
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        for sandbox in sandboxes:
+            sandbox.delete()
+
+
+def engine_info() -> dict[str, Any]:
+    """Return what the engine that SAM CLI would take says of itself; raise CannotStartError when none answers."""
+    try:
+        return dict(get_validated_container_client().info())
+    except (ContainerEnforcementException, ContainerNotReachableException) as error:
+        raise CannotStartError(NO_ENGINE) from error
+
+
+def architecture_of(engine: Mapping[str, Any]) -> str:
+    """Return Lambda's name of the processor that an engine's containers run on."""
+    return "arm64" if engine["Architecture"] in {"aarch64", "arm64"} else "x86_64"
+
+
+def _options(command: str, environ: Mapping[str, str]) -> list[str]:
+    image = ["--invoke-image", environ["IMAGE"], "--skip-pull-image"] if environ.get("IMAGE") else []
+    if command == "start-api":
+        return [*image, "--port", environ.get("PORT") or "3000"]
+    if not (environ.get("FUNCTION") and environ.get("EVENT")):
+        raise CannotStartError(
+            "Say which function to call, and with which event, as in: "
+            "make sam-invoke FUNCTION=ClaimJobFunction EVENT=events/claim_job.json"
+        )
+    return [*image, environ["FUNCTION"], "--event", environ["EVENT"]]
+
+
+def _mount_path() -> str:
+    stacks, _ = SamLocalStackProvider.get_stacks(str(TEMPLATE))
+    systems = [each["Properties"].get("FileSystemConfigs", []) for each in stacks[0].resources.values()]
+    (path,) = {str(system["LocalMountPath"]) for each in systems for system in each}
+    return path
+
+
+def _user(data: DataDirectory, engine: Mapping[str, Any]) -> str | None:
+    """Return the user that functions run as, as the access point has one: their files are then whose the others are."""
+    if "name=rootless" in (engine["SecurityOptions"] or []):
+        # The root of its containers is the user that it runs as.
+        return None
+    owner = data.database.stat()
+    return f"{owner.st_uid}:{owner.st_gid}"
+
+
+def _sandbox_class(
+    data: DataDirectory, mount_path: str, user: str | None, endpoint: str | None, created: list[LambdaContainer]
+) -> type[LambdaContainer]:
+    class Sandbox(LambdaContainer):  # type: ignore[misc]  # SAM CLI has no types
+        """A function's container, with what SAM CLI leaves out."""
+
+        def create(self, context: Any) -> Any:
+            self._additional_volumes[str(data.path)] = {"bind": mount_path, "mode": "rw"}
+            self._container_opts = {"user": user} if user else {}
+            # SAM CLI passes on no variable that the template doesn't name.
+            if self._env_vars.pop("QUEUELOG_REGISTRY_SECRET", None):
+                self._env_vars["QUEUELOG_REGISTRY_FILE"] = f"{mount_path}/{data.principals.name}"
+            if endpoint:
+                self._env_vars["AWS_ENDPOINT_URL"] = endpoint
+            created.append(self)
+            return super().create(context)
+
+        @staticmethod
+        def _write_container_output(output_itr: Iterable[tuple[bytes, bytes]], **streams: Any) -> None:
+            super(Sandbox, Sandbox)._write_container_output(_by_line(output_itr), **streams)
+
+    return Sandbox
+
+
+def _by_line(output: Iterable[tuple[bytes | None, bytes | None]]) -> Iterator[tuple[bytes | None, bytes | None]]:
+    # An answer waits for the line that ends the invocation's log. SAM CLI looks for it where a piece of the log begins,
+    # and when it comes with lines before it, the answer waits for a second.
+    for out, err in output:
+        yield from ((line, None) for line in (out or b"").splitlines(keepends=True))
+        yield from ((None, line) for line in (err or b"").splitlines(keepends=True))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], os.environ)

@@ -1,0 +1,54 @@
+"""What `make sam-api` and `make sam-invoke` say before they start anything; tests/containers has what they start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import PYTHONPATH, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def launch(command: str, data: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Start the launcher where no Docker engine can be reached."""
+    return subprocess.run(
+        [sys.executable, "-m", "local.sam", command],
+        cwd=ROOT,
+        env={
+            "DATA_DIR": str(data),
+            "DOCKER_HOST": f"unix://{data.parent}/docker.sock",
+            "HOME": str(data.parent),
+            "PATH": os.defpath,
+            "PYTHONPATH": PYTHONPATH,
+            **settings,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["start-api", "invoke"])
+def test_without_a_docker_engine_it_says_what_to_install_and_fails(tmp_path: Path, command: str) -> None:
+    launched = launch(command, tmp_path / "data", FUNCTION="HealthFunction", EVENT="events/health.json")
+    assert (launched.returncode, launched.stdout) == (1, "")
+    assert launched.stderr == (
+        "No Docker engine answers: install one (on Debian: apt-get install docker.io), start it (dockerd), "
+        "and see that you may use its socket.\n"
+    )
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("settings", [{}, {"FUNCTION": "HealthFunction"}, {"EVENT": "events/health.json"}])
+def test_a_call_needs_a_function_and_an_event(tmp_path: Path, settings: dict[str, str]) -> None:
+    launched = launch("invoke", tmp_path / "data", **settings)
+    assert launched.returncode == 1
+    assert launched.stderr.startswith(
+        "Say which function to call, and with which event, as in: make sam-invoke FUNCTION="
+    )
