@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from local.data import DataDirectory
+from local.sam import _user, architecture_of
 from tests.support import PYTHONPATH, ROOT
 
 if TYPE_CHECKING:
@@ -52,3 +54,15 @@ def test_a_call_needs_a_function_and_an_event(tmp_path: Path, settings: dict[str
     assert launched.stderr.startswith(
         "Say which function to call, and with which event, as in: make sam-invoke FUNCTION="
     )
+
+
+def test_functions_run_as_whoever_the_queue_belongs_to_unless_the_engine_sees_to_that(tmp_path: Path) -> None:
+    data = DataDirectory(tmp_path)
+    data.prepare()
+    assert _user(data, {"SecurityOptions": ["name=seccomp,profile=default"]}) == f"{os.getuid()}:{os.getgid()}"
+    assert _user(data, {"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}) is None
+
+
+@pytest.mark.parametrize(("machine", "architecture"), [("x86_64", "x86_64"), ("aarch64", "arm64"), ("arm64", "arm64")])
+def test_functions_run_on_the_processor_of_the_engine(machine: str, architecture: str) -> None:
+    assert architecture_of({"Architecture": machine}) == architecture
