@@ -102,7 +102,6 @@ class Site:
             "get_job": lambda: api.get(self.held["id"]),
             "explain_job": lambda: api.explain(self.made[-1]),
             "get_stats": api.stats,
-            "claim_job": lambda: api.claim(types=["pdf"]),
             "retry_jobs": lambda: api.retry_jobs(status="failed"),
         }
 

@@ -12,7 +12,7 @@ import struct
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from queuelog.errors import NotADatabase, UnsafeJournalMode
+from queuelog.errors import DatabaseCorrupt, NotADatabase, UnsafeJournalMode
 from queuelog.store import migrations
 from queuelog.store.file_lock import lock
 from queuelog.store.unlocked import UnlockedConnection, connect
@@ -36,20 +36,21 @@ class Header(NamedTuple):
     """What the first 100 bytes of a database say (https://sqlite.org/fileformat2.html, section 1.3)."""
 
     is_wal: bool
-    change_counter: int
     application_id: int
 
     @classmethod
     def read(cls, descriptor: int) -> Header | None:
-        """Read an open file's header; None if the file is empty; raise NotADatabase."""
+        """Read an open file's header; None if the file is empty; raise NotADatabase or DatabaseCorrupt."""
         data = os.pread(descriptor, 100, 0)
         if not data:
             return None
-        if len(data) < 100 or not data.startswith(_MAGIC):
+        # SQLite draws the line behind the size of a page, which follows.
+        if not data.startswith(_MAGIC) or len(data) < 18:
             raise NotADatabase
+        if len(data) < 100:
+            raise DatabaseCorrupt
         return cls(
             is_wal=data[18] == 2 or data[19] == 2,
-            change_counter=struct.unpack_from(">I", data, 24)[0],
             application_id=struct.unpack_from(">I", data, 68)[0],
         )
 
@@ -65,7 +66,7 @@ def beside(path: Path, suffix: str) -> Path:
 
 
 def refuse_what_is_not_ours(path: Path) -> None:
-    """Raise NotADatabase or UnsafeJournalMode for a file that must stay as it is, and touch nothing."""
+    """Raise StorageUnusable for a file that must stay as it is, and touch nothing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -138,13 +139,14 @@ def _with_rollback_journal(path: Path) -> UnlockedConnection:
 
 
 def _bar(path: Path) -> None:
-    for suffix in BARRED:
-        name = beside(path, suffix)
-        if not name.is_symlink():
-            link = beside(path, f"{suffix}-new")
-            link.unlink(missing_ok=True)
-            link.symlink_to(NOWHERE)
-            link.replace(name)
+    open_names = [name for suffix in BARRED if not (name := beside(path, suffix)).is_symlink()]
+    if not open_names:
+        return
+    for name in open_names:
+        link = beside(name, "-new")
+        link.unlink(missing_ok=True)
+        link.symlink_to(NOWHERE)
+        link.replace(name)
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
@@ -153,9 +155,14 @@ def _bar(path: Path) -> None:
 
 
 def _say_wal(descriptor: int) -> None:
-    """Set the header's journal mode, and its change counter, by which an open connection sees that the file changed."""
-    data = bytearray(os.pread(descriptor, 28, 0))
+    """Set the header's journal mode, and its change counter, by which an open connection sees that the file changed.
+
+    The counter's second place says that the file's size in pages, between the two, is that of this change.
+    """
+    data = bytearray(os.pread(descriptor, 96, 0))
     data[18:20] = b"\x02\x02"
-    struct.pack_into(">I", data, 24, (struct.unpack_from(">I", data, 24)[0] + 1) % 2**32)
-    os.pwrite(descriptor, data[18:28], 18)
+    (counter,) = struct.unpack_from(">I", data, 24)
+    for place in (24, 92):
+        struct.pack_into(">I", data, place, (counter + 1) % 2**32)
+    os.pwrite(descriptor, data[18:96], 18)
     os.fsync(descriptor)
