@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from local.data import DataDirectory
 from queuelog import Queue, Store
-from tests.support import ROOT, admin
+from tests.containers.support import sam_api
+from tests.support import admin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,17 +31,19 @@ def test_an_unknown_function_fails(lab: Lab, tmp_path: Path) -> None:
     assert "Unknown not found" in done.stderr
 
 
-def test_what_functions_write_belongs_to_whom_the_queue_belongs_to(lab: Lab, tmp_path: Path) -> None:
+def test_functions_run_and_write_as_whoever_the_queue_belongs_to(lab: Lab, tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "data")
     data.prepare()
     owner = 4321 if os.geteuid() == 0 else os.geteuid()
     for path in [data.path, *data.path.iterdir()]:
         os.chown(path, owner, -1)
-    answer = lab.invoke("EnqueueJobFunction", ROOT / "events/enqueue_job.json", data.path).answer
-    assert answer["statusCode"] == 201
-    assert {path.name: path.stat().st_uid for path in data.path.iterdir()} == dict.fromkeys(
-        ["keys.json", "principals.json", "principals.json.lock", "queue.db", "queue.db-shm", "queue.db-wal"], owner
-    )
-    # As the one whose files these are, or as root, this machine opens what a container left behind.
+    with sam_api(lab, tmp_path) as api:
+        api.post("/jobs", "producer", {"type": "email"})
+        users = {container.attrs["Config"]["User"] for container in api.containers()}
+        assert users == {f"{owner}:{data.database.stat().st_gid}"}
+        assert {path.name: path.stat().st_uid for path in data.path.iterdir()} == dict.fromkeys(
+            ["keys.json", "principals.json", "principals.json.lock", "queue.db", "queue.db-shm", "queue.db-wal"], owner
+        )
+    # This machine opens what the killed containers left behind.
     with closing(Store(data.database)) as store:
         assert Queue(store).bound(admin()).get(1).id == 1
