@@ -94,11 +94,13 @@ class Refusal(NamedTuple):
     call: str
     error: int | None
     only: Argument | None = None
+    #: Files that it may be made to all the same.
+    but_for: tuple[int, ...] = ()
 
 
-def _to_files_opened_from_now_on() -> Argument:
-    # write(2) also serves what the test itself prints and logs, into files that are open by now.
-    return Argument(0, _AT_LEAST, max(int(each.name) for each in Path("/proc/self/fd").iterdir()) + 1)
+def _files_open_now() -> tuple[int, ...]:
+    # write(2) also serves what the test itself prints and logs.
+    return tuple(int(each.name) for each in Path("/proc/self/fd").iterdir())
 
 
 def full(beyond: int = 0) -> list[Refusal]:
@@ -107,7 +109,7 @@ def full(beyond: int = 0) -> list[Refusal]:
     past = Argument(3, _AT_LEAST, beyond) if beyond else None
     return [
         Refusal("pwrite64", errno.ENOSPC, past),
-        Refusal("write", errno.ENOSPC, _to_files_opened_from_now_on()),
+        Refusal("write", errno.ENOSPC, but_for=_files_open_now()),
         *(Refusal(call, errno.ENOSPC) for call in calls),
     ]
 
@@ -120,7 +122,7 @@ def read_only() -> list[Refusal]:
     return [
         Refusal("openat", errno.EROFS, changing),
         Refusal("open", errno.EROFS, changing._replace(place=1)),
-        Refusal("write", errno.EROFS, _to_files_opened_from_now_on()),
+        Refusal("write", errno.EROFS, but_for=_files_open_now()),
         *(Refusal(call, errno.EROFS) for call in (*calls, *names)),
     ]
 
@@ -161,13 +163,16 @@ def _program(refusals: list[Refusal]) -> bytes:
         known = " or ".join(MACHINES)
         raise OSError(f"These tests need Linux on {known}, to have the kernel refuse a system call.") from None
     program = [(_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, machine), (_RETURN, 0, 0, _ALLOW)]
-    for call, error, only in refusals:
+    for call, error, only, but_for in refusals:
         number = numbers[call]
         if number is None:
             continue
         verdict = [(_RETURN, 0, 0, _KILL_PROCESS if error is None else _ERRNO | error)]
         if only is not None:
             verdict = [(_LOAD, 0, 0, _ARGUMENTS + 8 * only.place), (only.test, 0, 1, only.value), *verdict]
+        # Each jumps over the rest of them and over the verdict.
+        jumps = [(_EQUAL, len(but_for) - index, 0, file) for index, file in enumerate(but_for)]
+        verdict = [(_LOAD, 0, 0, _ARGUMENTS), *jumps, *verdict] if jumps else verdict
         program += [(_LOAD, 0, 0, _CALL), (_EQUAL, 0, len(verdict), number), *verdict]
     program.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
