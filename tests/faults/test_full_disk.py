@@ -31,6 +31,9 @@ def test_what_must_write_is_refused_and_what_reads_is_not(site: Site) -> None:
         site.assert_raises(StorageUnavailable, lambda: there(lambda: site.enqueue(ANY)), FULL)
         for change in site.changes().values():
             site.assert_refused(there(change), 503, "storage-unavailable", FULL_OR_BROKEN)
+        # What was refused has not taken the file from those who only look.
+        for look in site.looks().values():
+            assert there(look).status in {200, 204}
     site.assert_nothing_lost()
 
 

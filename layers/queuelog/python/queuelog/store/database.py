@@ -141,10 +141,12 @@ class Database:
         name = named(error)
         if name is None:
             return
-        if not isinstance(name, StorageBusy):
+        code = primary_code(error)
+        # A local file on a full disk can be read as long as it is open; opening it needs room.
+        if not isinstance(name, StorageBusy) and code != sqlite3.SQLITE_FULL:
             # On a network file system an I/O error can mean that our lock is lost: nothing cached may be believed.
             self._discard()
-            if primary_code(error) == sqlite3.SQLITE_CORRUPT and not self._is_sound_at_a_fresh_look():
+            if code == sqlite3.SQLITE_CORRUPT and not self._is_sound_at_a_fresh_look():
                 raise DatabaseCorrupt from error
         raise name from error
 

@@ -211,7 +211,7 @@ class Store:
             )
             ids, last = _pick(cursors.enter_context(closing(rows)), wanted, limit)
             jobs = _by_id(_jobs(connection, ids))
-        return tuple(jobs[each] for each in ids), None if last is None else _position(order, last)
+        return tuple(jobs[each] for each in ids if each in jobs), None if last is None else _position(order, last)
 
     def stats(self, *, now: datetime) -> Stats:
         """Return how the queue is doing, from counters that triggers keep; raise NotYetCounted before there are any."""
@@ -440,7 +440,9 @@ def _claim(connection: sqlite3.Connection, limit: int, values: dict[str, Any]) -
     items = json.dumps([(each, *token) for each, token in tokens_by_id.items()])
     rows = _all(connection, "claim_jobs", {**values, "items": items})
     jobs = {row["id"]: Job.from_row(row, tokens_by_id[row["id"]].token) for row in rows}
-    return tuple(jobs[each] for each in tokens_by_id)
+    # Only what was changed. A host that has lost its lock may have found others in what it remembers of an index: its
+    # COMMIT will fail, but so it comes to that.
+    return tuple(jobs[each] for each in tokens_by_id if each in jobs)
 
 
 def _due(connection: sqlite3.Connection, limit: int, values: dict[str, Any]) -> list[int]:
