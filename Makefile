@@ -67,6 +67,10 @@ test: $(READY) ## Run the tests, with the core's coverage
 test-api: $(READY) $(API_READY) ## Send the local API what Schemathesis makes of its OpenAPI: [SEED=… EXAMPLES=…]
 	@$(BIN)/python -m tests.api
 
+.PHONY: test-nfs
+test-nfs: $(READY) ## Run the tests that need NFS: a server and four clients in a virtual machine
+	$(BIN)/python -m pytest -q tests/nfs
+
 .PHONY: test-containers
 test-containers: $(READY) ## Run the tests that need Docker: the functions in Lambda's own runtime
 	$(SAM_BUILD)

@@ -443,6 +443,19 @@ def test_two_stores_of_one_process_take_turns_though_they_share_its_lock(path: P
         store.close()
 
 
+def test_a_reader_that_may_have_lost_its_lock_is_not_believed(
+    remote: Store, caller: BoundQueue, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = caller.enqueue(ANY).job
+    with pytest.raises(StorageUnavailable, match="took so long"), remote._database.read():
+        monkeypatch.setattr(network_file, "SURE", 0.0)
+    assert_unlocked(path)
+    with remote._database.write() as connection:
+        assert connection.execute("SELECT count(*) FROM jobs").fetchone()[0] == 1
+    monkeypatch.undo()
+    assert caller.get(made.id) == made
+
+
 def test_half_a_transaction_of_a_killed_process_is_not_read(caller: BoundQueue, path: Path) -> None:
     caller.list()
     add_jobs(path, 2_000)

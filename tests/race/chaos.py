@@ -1,8 +1,8 @@
-"""One process of the chaos: python -m tests.race.chaos produce|work local|network FILE NAME SECONDS.
+"""One process of the chaos: python -m tests.race.chaos produce|work local|network FILE NAME SECONDS DIARIES.
 
 A producer enqueues for so many seconds, and sweeps. A worker's process forks a child that works, kills it at a random
 moment and forks the next; when the time is up the last one works until the queue is empty. What the queue has
-acknowledged is appended to a file of this name beside the queue's, a line for each answer.
+acknowledged is appended to a file of this name in the folder DIARIES, a line for each answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from queuelog import (
     Beat,
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
     from queuelog import BoundQueue
 
+Answer = TypeVar("Answer")
+
+#: What each process does, and its name.
+PLAYERS = [*(("work", f"w{number}") for number in range(6)), *(("produce", f"p{number}") for number in range(2))]
 LEASE_SECONDS = 1
 #: A producer waits while so many jobs do.
 ENOUGH = 150
@@ -54,13 +58,13 @@ class Diary:
 class Player:
     """Somebody who uses the queue, with a connection and dice of their own."""
 
-    def __init__(self, path: Path, network: bool, name: str) -> None:
+    def __init__(self, path: Path, network: bool, name: str, diaries: Path) -> None:
         self.store = Store(path, network=network)
         # Two processes work with one key: w0 and w3, w1 and w4, w2 and w5.
         key = f"key-{int(name[1]) % 3}"
         self.queue = Queue(self.store).bound(Principal(name="chaos", roles=frozenset(Role), worker_id=key))
         self.dice = random.Random(f"{name} {os.getpid()}")
-        self.diary = Diary(path.with_name(name))
+        self.diary = Diary(diaries / name)
         self.name = name
 
     def left(self) -> int:
@@ -69,14 +73,13 @@ class Player:
         return sum(count for status, _, _, count in self.queue.stats().jobs if status not in ended)
 
 
-def insist(call: Callable[[], object]) -> None:
-    """Do it, and again for as long as the others keep the queue too busy."""
+def insist(call: Callable[[], Answer]) -> Answer:
+    """Do it, and again for as long as the others keep the queue too busy; return its answer."""
     while True:
         try:
-            call()
+            return call()
         except StorageBusy:
             continue
-        return
 
 
 def enqueue(player: Player, number: int) -> None:
@@ -97,12 +100,12 @@ def enqueue(player: Player, number: int) -> None:
             player.diary.note("replayed" if enqueued.replayed else "made", enqueued.job.id)
 
 
-def produce(path: Path, network: bool, name: str, seconds: float) -> None:
-    player = Player(path, network, name)
+def produce(path: Path, network: bool, name: str, diaries: Path, seconds: float) -> None:
+    player = Player(path, network, name, diaries)
     end = time.monotonic() + seconds
     number = 0
     while time.monotonic() < end:
-        if player.left() > ENOUGH:
+        if insist(player.left) > ENOUGH:
             time.sleep(0.02)
             continue
         number += 1
@@ -117,7 +120,7 @@ def produce(path: Path, network: bool, name: str, seconds: float) -> None:
         if number % 5 == 0:
             insist(lambda: player.store.sweep(now=player.queue.clock.now(), may_go_on=lambda: True))
     player.store.close()
-    path.with_name(f"{name}-done").touch()
+    (diaries / f"{name}-done").touch()
 
 
 def work_once(player: Player, calmly: bool) -> None:
@@ -162,46 +165,46 @@ def finish(queue: BoundQueue, jobs: tuple[Job, ...], dice: random.Random, note: 
             assert isinstance(again, Job), again
 
 
-def work(path: Path, network: bool, name: str, *, calmly: bool) -> None:
-    player = Player(path, network, name)
+def work(path: Path, network: bool, name: str, diaries: Path, *, calmly: bool) -> None:
+    player = Player(path, network, name, diaries)
     is_over = False
     while not is_over:
         insist(lambda: work_once(player, calmly))
         if calmly:
-            is_over = len(list(path.parent.glob("*-done"))) == 2 and player.left() == 0
+            is_over = len(list(diaries.glob("*-done"))) == 2 and insist(player.left) == 0
     player.store.close()
 
 
-def start(path: Path, network: bool, name: str, *, calmly: bool) -> int:
+def start(path: Path, network: bool, name: str, diaries: Path, *, calmly: bool) -> int:
     # A fork, since Python starts slowly.
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            work(path, network, name, calmly=calmly)
+            work(path, network, name, diaries, calmly=calmly)
             status = 0
         finally:
             os._exit(status)
     return child
 
 
-def die_and_work(path: Path, network: bool, name: str, seconds: float) -> None:
-    dice, diary = random.Random(name), Diary(path.with_name(f"{name}-kills"))
+def die_and_work(path: Path, network: bool, name: str, diaries: Path, seconds: float) -> None:
+    dice, diary = random.Random(name), Diary(diaries / f"{name}-kills")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        child = start(path, network, name, calmly=False)
+        child = start(path, network, name, diaries, calmly=False)
         # Long enough to outlive a lease, or too short to open the file.
         time.sleep(dice.uniform(0.01, dice.choice([0.2, 0.2, 3])))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         diary.note("killed" if os.WIFSIGNALED(status) else "failed")
-    _, status = os.waitpid(start(path, network, name, calmly=True), 0)
+    _, status = os.waitpid(start(path, network, name, diaries, calmly=True), 0)
     assert status == 0
 
 
-def main(action: str, network: str, path: str, name: str, seconds: str) -> None:
+def main(action: str, network: str, path: str, name: str, seconds: str, diaries: str) -> None:
     act = produce if action == "produce" else die_and_work
-    act(Path(path), network == "network", name, float(seconds))
+    act(Path(path), network == "network", name, Path(diaries), float(seconds))
 
 
 if __name__ == "__main__":

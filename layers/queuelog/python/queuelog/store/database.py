@@ -37,6 +37,7 @@ class Database:
         self._choice = threading.Lock()
         self._chosen: LocalFile | NetworkFile | None = None
         self._connection: sqlite3.Connection | None = None
+        self._is_reading = False
         self._is_migrated = False
         self._are_migrations_finished = False
         self._has_counts = False
@@ -83,7 +84,8 @@ class Database:
         """Wait for this file's turn, and start a transaction; raise StorageError, and leave no lock then."""
         self._file.turn.acquire()
         try:
-            connection = self._connection = self._acquire(shared=statement == "BEGIN")
+            self._is_reading = statement == "BEGIN"
+            connection = self._connection = self._acquire(shared=self._is_reading)
             connection.execute(statement)
         except BaseException as error:
             self.end(error)
@@ -96,6 +98,8 @@ class Database:
         try:
             if error is None and self._connection is not None:
                 self._commit(self._connection)
+                if self._is_reading:
+                    self._file.confirm()
             elif isinstance(error, sqlite3.Error):
                 self._raise_named(error)
         finally:

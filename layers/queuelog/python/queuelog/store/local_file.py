@@ -37,6 +37,9 @@ class LocalFile:
             self._connection, self._owner = self._open(), os.getpid()
         return self._connection
 
+    def confirm(self) -> None:
+        """Do nothing: what a transaction reads in a WAL is the file at one moment, however long it takes."""
+
     def release(self) -> None:
         """Roll back what was not committed."""
         if self._connection is not None and self._connection.in_transaction:

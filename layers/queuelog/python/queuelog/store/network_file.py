@@ -56,6 +56,10 @@ LONG_WAL, TRANSACTIONS, ONE_READ = 256 * 1024, 8, 1024 * 1024
 #: Without, those who poll would seldom meet the moment between two transactions of a busy caller.
 REST = 0.005
 
+#: Seconds for which a reader is sure of its lock: fewer than any server's lease. A writer need not ask, for its commit
+#: fails without the lock; but a cut-off reader gets from the host's cache what it doesn't get from the server.
+SURE = 10.0
+
 #: A lock belongs to a process, so two stores in one would not see each other's.
 _turns: WeakValueDictionary[Path, Any] = WeakValueDictionary()
 _turns_lock = threading.Lock()
@@ -84,6 +88,11 @@ class NetworkFile:
         A shared connection only reads, and so do others beside it.
         """
         return self._acquire(shared=shared, patience=self._busy_timeout)
+
+    def confirm(self) -> None:
+        """Raise StorageUnavailable if what was read since acquire() may not be the file at one moment."""
+        if time.monotonic() - self._locked_at > SURE:
+            raise StorageUnavailable("Reading took so long that this host may have lost its lock meanwhile: try again.")
 
     def release(self) -> None:
         """Roll back what was not committed, move a long WAL into the file, close it, and unlock it."""
