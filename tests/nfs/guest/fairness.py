@@ -6,7 +6,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from queuelog import StorageBusy
-from tests.nfs.guest.hosts import CLIENTS, Player, bound, make_queue, opened, perform, seen_by, since, trips
+from tests.nfs.guest.hosts import (
+    CLIENTS,
+    Player,
+    bound,
+    make_queue,
+    opened,
+    perform,
+    seen_by,
+    set_delay,
+    since,
+    trips,
+)
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -15,16 +26,20 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 40_000
 
 
-def run(folder: str, *, stock: bool, jobs: int, seconds_of_claims: float) -> list[dict[str, Any]]:
+def run(folder: str, *, stock: bool, jobs: int, seconds_of_claims: float, delay: int) -> list[dict[str, Any]]:
     make_queue(folder, jobs, stock=stock)
     players = [
         Player(client, claim_in_a_loop, seen_by(client, folder), stock, client, seconds_of_claims) for client in CLIENTS
     ]
     for player in players:
         player.hear()
-    for player in players:
-        player.tell()
-    return [player.hear(seconds_of_claims + 120) for player in players]
+    set_delay(delay)
+    try:
+        for player in players:
+            player.tell()
+        return [player.hear(seconds_of_claims + 120) for player in players]
+    finally:
+        set_delay(1)
 
 
 def claim_in_a_loop(line: Connection, path: Path, stock: bool, client: int, seconds: float) -> None:

@@ -138,6 +138,13 @@ def set_link(client: int, state: str) -> None:
     subprocess.run(["ip", "-n", f"c{client}", "link", "set", "eth0", state], check=True)
 
 
+def set_delay(milliseconds: int) -> None:
+    """Let every client's requests take so long to leave."""
+    for client in CLIENTS:
+        change = ["tc", "-n", f"c{client}", "qdisc", "change", "dev", "eth0", "root", "netem", "delay"]
+        subprocess.run([*change, f"{milliseconds}ms"], check=True)
+
+
 def drop_caches() -> None:
     """Forget what clients and server have read, as a host has that was just started."""
     os.sync()
