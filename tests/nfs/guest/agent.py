@@ -45,7 +45,7 @@ def run(number: int, scenario: str, arguments: dict[str, Any], seconds: float) -
     said = output.read_text(errors="replace")
     if status == 0 and answer.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        return {"result": json.loads(answer.read_text())}
+        return {"result": json.loads(answer.read_text()), "output": said}
     how = f"was not done within {seconds:g} s" if status is None else f"ended with status {status}"
     return {"failure": f"{scenario} {how}\n{said}\nThe kernel's last words:\n{kernel_log()}"}
 
