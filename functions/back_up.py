@@ -16,7 +16,7 @@ from web.clock import clock_of
 
 
 def handler(_: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Copy the queue with SQLite's backup API, check the copy, and put it into the bucket with its checksum."""
+    """Copy the queue as it is at one moment, check the copy, and put it into the bucket with its checksum."""
     key = f"queue/{timestamp(clock_of(context).now()).replace(':', '-')}.db"
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / "queue.db"
