@@ -34,7 +34,6 @@ from tests.support import (
     admin,
     assert_unlocked,
     claim,
-    directory_in_memory,
     held,
     is_shared,
     query,
@@ -254,79 +253,93 @@ def test_the_conversion_rolls_back_what_a_killed_writer_left(
     assert is_sound(path)
 
 
-CONVERT_AND_DIE = """
-import os, signal, sys
+KILL_AT_EVERY_STEP = """
+import os, shutil, signal, sys
+from pathlib import Path
 from queuelog import NewJob, Principal, Queue, Role, Store
 
-left = int(sys.argv[2])
+path, old = Path(sys.argv[1]), sys.argv[2]
 
-def count(event, arguments):
-    global left
-    if event.startswith(("open", "os.", "sqlite3.connect", "fcntl.")):
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+def enqueue_and_count():
+    store = Store(path, network=True)
+    caller = Queue(store).bound(Principal(name="x", roles=frozenset({Role.ADMIN})))
+    before = len(caller.list(limit=100).jobs)
+    assert caller.enqueue(NewJob(type="email")).job.id == before + 1
+    with store._database.read() as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    store.close()
+    return before
 
-def counting(function):
-    def counted(*arguments):
-        count("os.", arguments)
-        result = function(*arguments)
-        count("os.", arguments)
-        return result
-    return counted
+def die_at(step):
+    left = step
 
-os.pwrite, os.fsync, os.replace = counting(os.pwrite), counting(os.fsync), counting(os.replace)
-store = Store(sys.argv[1], network=True)
-sys.addaudithook(count)
-Queue(store).bound(Principal(name="x", roles=frozenset({Role.ADMIN}))).enqueue(NewJob(type="email"))
-left = -1
-print("converted")
+    def count(event, arguments):
+        nonlocal left
+        if event.startswith(("open", "os.", "sqlite3.connect", "fcntl.")):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def counting(function):
+        def counted(*arguments):
+            count("os.", arguments)
+            result = function(*arguments)
+            count("os.", arguments)
+            return result
+        return counted
+
+    os.pwrite, os.fsync, os.replace = counting(os.pwrite), counting(os.fsync), counting(os.replace)
+    sys.addaudithook(count)
+    enqueue_and_count()
+
+for step in range(1, 400):
+    if old:
+        shutil.copy(old, path)
+    # A fork, since Python starts slowly.
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            die_at(step)
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    was_converted = path.exists() and path.read_bytes()[18:20] == bytes([2, 2])
+    print(step, os.WIFSIGNALED(status), was_converted, enqueue_and_count())
+    assert path.read_bytes()[18:20] == bytes([2, 2])
+    for each in path.parent.glob("queue.db*"):
+        each.unlink()
+    if os.WIFEXITED(status):
+        assert status == 0
+        break
 """
 
 
-def steps_of_a_conversion(path: Path) -> Iterator[int]:
-    """Kill a process at its first step that can be told from outside, at its second one, and so on to its last."""
-    for step in range(1, 200):
-        process = start_python("-c", CONVERT_AND_DIE, str(path), str(step))
-        output, _ = process.communicate(timeout=60)
-        yield step
-        if output == "converted\n":
-            break
-    assert 10 < step < 199
+def killed_at_every_step(path: Path, old: Path | str) -> list[tuple[bool, int]]:
+    """Kill a process that converts a file, at its first step that can be told from outside, its second, and so on.
+
+    Returns for each whether the file was converted by then, and how many jobs the next opener found.
+    """
+    steps = [line.split() for line in run_python(KILL_AT_EVERY_STEP, str(path), str(old)).splitlines()]
+    assert [killed for _, killed, _, _ in steps] == ["True"] * (len(steps) - 1) + ["False"]
+    assert len(steps) > 20
+    return [(converted == "True", int(found)) for _, _, converted, found in steps]
 
 
-def test_a_conversion_that_is_killed_at_any_point_is_ended_by_the_next_opener() -> None:
-    with directory_in_memory() as folder:
-        old = Path(folder) / "old.db"
-        first_release.make_file(old)
-        add_jobs(old, 20)
-        path = Path(folder) / "queue.db"
-        for step in steps_of_a_conversion(path):
-            if step > 1:
-                made = len(query(path, "SELECT id FROM jobs"))
-                was_shared = in_wal_mode(path)
-                store = Store(path, network=True)
-                assert len(bound(store).list(limit=100).jobs) == made
-                assert made in ({20} if not was_shared else {20, 21})
-                assert bound(store).enqueue(ANY).job.id == made + 1
-                store.close()
-                assert in_wal_mode(path)
-                assert is_sound(path)
-                for each in path.parent.glob("queue.db*"):
-                    each.unlink()
-            path.write_bytes(old.read_bytes())
+def test_a_conversion_that_is_killed_at_any_point_is_ended_by_the_next_opener(path: Path) -> None:
+    old = path.with_name("old.db")
+    first_release.make_file(old)
+    add_jobs(old, 20)
+    steps = killed_at_every_step(path, old)
+    assert {found for was_converted, found in steps if not was_converted} == {20}
+    assert {found for was_converted, found in steps if was_converted} == {20, 21}
 
 
-def test_a_new_file_whose_making_is_killed_at_any_point_is_made_by_the_next_opener() -> None:
-    with directory_in_memory() as folder:
-        path = Path(folder) / "queue.db"
-        for _ in steps_of_a_conversion(path):
-            store = Store(path, network=True)
-            assert bound(store).enqueue(ANY).job.id in {1, 2}
-            store.close()
-            assert is_sound(path)
-            for each in path.parent.glob("queue.db*"):
-                each.unlink()
+def test_a_new_file_whose_making_is_killed_at_any_point_is_made_by_the_next_opener(path: Path) -> None:
+    steps = killed_at_every_step(path, "")
+    assert {found for was_converted, found in steps if not was_converted} == {0}
+    assert {found for was_converted, found in steps if was_converted} == {0, 1}
 
 
 def test_a_file_in_ordinary_wal_is_refused_and_not_touched(caller: BoundQueue, path: Path) -> None:
