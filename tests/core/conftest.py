@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from queuelog import BoundQueue, Queue, Store
+from queuelog.store import network_file
 from tests.support import SteppedClock, admin, directory_in_memory, producer, worker
 
 if TYPE_CHECKING:
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 # The same examples at every run, so that a failure is everyone's; and no deadline, since machines differ.
 settings.register_profile("queuelog", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("queuelog")
+
+
+@pytest.fixture(autouse=True)
+def without_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    # How long a process leaves the lock to others changes nothing of what its transactions do.
+    monkeypatch.setattr(network_file, "REST", 0.0)
 
 
 @pytest.fixture
