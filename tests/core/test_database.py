@@ -489,6 +489,10 @@ def test_a_full_file_is_unavailable_and_the_next_verb_works(local: Store, path: 
             scene.enqueue(LARGE)
             made += 1
     assert_unlocked(path)
+    assert len(scene.list().jobs) == made
+    # The same connection: opening another one needs room.
+    with local._database.write() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
     assert scene.enqueue(LARGE).job.id == made + 1
     assert is_sound(path)
 

@@ -656,6 +656,20 @@ def test_a_snapshot_of_a_local_queue_is_taken_while_it_is_used(path: Path, tmp_p
     store.close()
 
 
+def test_a_shared_file_is_restored_from_and_restored_to_while_nobody_uses_it(
+    caller: BoundQueue, path: Path, tmp_path: Path
+) -> None:
+    caller.enqueue(ANY)
+    copy = tmp_path / "copy.db"
+    snapshots.copy_file(path, copy)
+    assert snapshots.check(copy) == 1
+    with held(path, "read"), pytest.raises(StorageBusy):
+        snapshots.require_unused(path)
+    snapshots.require_unused(path)
+    assert_unlocked(path)
+    assert caller.get(1).id == 1
+
+
 def test_a_snapshot_overwrites_nothing_and_leaves_nothing_half_done(
     caller: BoundQueue, path: Path, tmp_path: Path
 ) -> None:
