@@ -67,14 +67,7 @@ def beside(path: Path, suffix: str) -> Path:
 
 def refuse_what_is_not_ours(path: Path) -> None:
     """Raise StorageUnusable for a file that must stay as it is, and touch nothing."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        header = Header.read(descriptor)
-    finally:
-        os.close(descriptor)
+    header = _header(path)
     if header is None:
         return
     if header.is_wal and not is_shared(path):
@@ -90,6 +83,10 @@ def take_over(path: Path, wal: int, deadline: float) -> None:
 
     Waits until `time.monotonic()` is `deadline` for ordinary transactions; raises StorageError, OSError, sqlite3.Error.
     """
+    header = _header(path)
+    if header is not None and header.is_wal and is_shared(path):
+        _bar(path)
+        return
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         header = Header.read(descriptor)
@@ -115,6 +112,20 @@ def take_over(path: Path, wal: int, deadline: float) -> None:
             # file without a name, or can't be opened, and nobody plays it back.
             _bar(path)
             _say_wal(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _header(path: Path) -> Header | None:
+    """Read a file's header; None if there is no file, or an empty one; raise NotADatabase."""
+    # For reading alone. A host whose late writes were refused remembers that, and whatever was opened for writing is
+    # told so when it is closed, each time anew until somebody syncs the file.
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return Header.read(descriptor)
     finally:
         os.close(descriptor)
 
