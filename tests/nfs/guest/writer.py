@@ -67,9 +67,7 @@ def write_and_stop(line: Connection, path: Path, point: str, stock: bool) -> Non
     line.recv()
     if point == SPILLED:
         store._database = store._database._database  # type: ignore[attr-defined]
-    outcomes = [attempt(lambda: [queue.get(1).id])[0] for _ in range(2)]
-    # What the host still had to write to the file is refused once more.
-    line.send("acknowledged" if outcomes[0] == "acknowledged" else outcomes)
+    line.send(attempt(lambda: [queue.get(1).id])[0])
     store.close()
 
 
