@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -34,6 +35,8 @@ DELAY = "1ms"
 #: Seconds that the machine has to start.
 BOOT = 180.0
 
+#: Debian keeps some of the tools where an ordinary user's PATH doesn't look.
+ENVIRONMENT = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 #: What to install, by the program that is missing.
 TOOLS = {
     "cc": "a C compiler (Debian: gcc and libc6-dev)",
@@ -212,19 +215,22 @@ def without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def call(*command: str) -> None:
     """Run a program of the host; raise LabFailure with what it said if it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     if done.returncode:
         raise LabFailure(f"{' '.join(command)}\n{done.stdout[-4_000:]}")
 
 
 def missing() -> str | None:
     """Return a sentence that says what this machine lacks, or None."""
-    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-    lacking = sorted(what for tool, what in TOOLS.items() if shutil.which(tool, path=path) is None)
+    lacking = sorted(what for tool, what in TOOLS.items() if shutil.which(tool, path=ENVIRONMENT["PATH"]) is None)
     if lacking:
         return f"The NFS laboratory needs {', '.join(lacking)}: install them with your system's package manager."
+    if platform.machine() != "x86_64":
+        return "The NFS laboratory needs an x86-64 machine, as its virtual one is."
     if os.geteuid():
-        return "The NFS laboratory needs root, as which debootstrap makes the virtual machine's disk: use sudo."
+        return "The NFS laboratory needs root to make the virtual machine's disk: run it with sudo."
     return None
 
 
