@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parent.parent
 #: Where Python finds the packages, as the Makefile and Lambda have it.
-PYTHONPATH = os.pathsep.join(str(ROOT / each) for each in ("layers/queuelog/python", "functions", "."))
+PYTHONPATH = os.pathsep.join(str(ROOT / each) for each in ("layers/queuelog/python", "functions", "client", "."))
 
 
 class SteppedClock:

@@ -184,9 +184,11 @@ class Shift:
         for number in range(self._concurrency):
             threading.Thread(target=self._do_jobs, name=f"queuelog-job-{number}", daemon=True).start()
         try:
+            # A stop may have come before the beginning.
+            self._hear(wait=0.0)
             while not self._is_over():
                 self._do_what_is_due(time.monotonic())
-                self._hear()
+                self._hear(self._time_left())
         finally:
             for line in (self._claims, self._beats, self._sends):
                 line.close()
@@ -233,12 +235,15 @@ class Shift:
         if now >= self._next_beat():
             self._send_beats()
 
-    def _hear(self) -> None:
+    def _time_left(self) -> float:
+        """Return the seconds until something is due, unless a message brings more."""
         working = [held for held in self._held.values() if held.ending is None]
         moments = [self._stop_at, self._over_at, self._next_claim(), self._next_sending(), self._next_beat()]
         moments += [held.deadline for held in self._in_threads.values() if not held.is_overdue]
         moments += [self._give_up_at] if working else []
-        wait = max(min(moments) - time.monotonic(), 0.0)
+        return max(min(moments) - time.monotonic(), 0.0)
+
+    def _hear(self, wait: float) -> None:
         try:
             # Bounded, because infinity is no time-out.
             self._inbox.get(timeout=min(wait, 3_600.0))(self)

@@ -562,7 +562,7 @@ class InMemoryQueue:
         elif job.status is not JobStatus.PENDING:
             yield Why("ended", f"It was {job.status} at {timestamp(job.updated_at)}.")
         elif job.run_at > now:
-            if job.reason is None or job.run_at == job.created_at:
+            if job.reason is None:
                 yield Why("delayed", f"It is due at {timestamp(job.run_at)}, as was asked.")
             else:
                 yield Why(
