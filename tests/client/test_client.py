@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -28,12 +29,16 @@ from queuelog_client import (
     Order,
     PayloadTooLarge,
     QueueClient,
+    Retries,
     Unauthorized,
 )
-from tests.support import START
+from tests.client.support import Told
+from tests.support import ROOT, START
 
 if TYPE_CHECKING:
-    from tests.client.support import Stack
+    from collections.abc import Callable
+
+    from tests.client.support import Stack, Wire
 
 EMAIL = NewJob(type="email", payload={"to": "ada@example.com"})
 
@@ -266,3 +271,40 @@ def test_threads_share_a_client_and_its_connections(stack: Stack) -> None:
         )
     assert [job.payload for job in jobs] == [{"n": number} for number in range(40)]
     assert sorted(job.id for job in jobs) == list(range(1, 41))
+
+
+def test_every_route_has_a_method(alone: Wire) -> None:
+    client = alone.client(retries=Retries(count=0))
+    calls: list[Callable[[], object]] = [
+        lambda: client.enqueue(EMAIL),
+        lambda: client.enqueue_jobs([EMAIL]),
+        client.list,
+        lambda: client.get(7),
+        lambda: client.explain(7),
+        lambda: client.cancel(7),
+        lambda: client.retry(7),
+        lambda: client.retry_jobs(status=JobStatus.FAILED),
+        client.stats,
+        client.claim,
+        client.claim_jobs,
+        lambda: client.complete(7),
+        lambda: client.fail(7),
+        lambda: client.release(7),
+        lambda: client.heartbeat(7, lease_token="t"),
+        lambda: client.heartbeat_jobs([Beat(id=7, lease_token="t")]),
+        lambda: client.finish_jobs([Ending(id=7, verb="complete", lease_token="t")]),
+    ]
+    for call in calls:
+        alone.plan.append(Told(404))
+        with pytest.raises(NotFound):
+            call()
+    alone.plan.append(Told(404))
+    assert not client.is_healthy()
+    called = {(sent.method.lower(), sent.path.partition("?")[0].replace("/7", "/{id}")) for sent in alone.sent}
+    routes = {
+        (method, path)
+        for path, operations in json.loads((ROOT / "docs/api/openapi.json").read_text())["paths"].items()
+        for method in operations
+        if method in {"get", "post"} and not path.startswith("/iam")
+    }
+    assert called == routes
