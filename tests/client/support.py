@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from queuelog_client import QueueClient, Retries
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
@@ -88,6 +89,13 @@ def problem(status: int, slug: str, **more: object) -> dict[str, object]:
 LOSE_ANSWER, LOSE_REQUEST = "lose the answer", "lose the request"
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of a client that hangs up."""
+
+
 class Wire:
     """A server that passes requests on, but for those that its plan has something else for, one step a request."""
 
@@ -95,8 +103,7 @@ class Wire:
         self.plan: deque[str | Told | None] = deque()
         self.sent: list[Sent] = []
         self._target = target
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
@@ -110,6 +117,11 @@ class Wire:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def encrypt(self, context: ssl.SSLContext) -> None:
+        """Let it speak TLS from now on."""
+        # The handshake belongs to the thread of a connection: here one that fails would take the server with it.
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
 
     def client(self, key: str = "ql_key_in_the_tests", retries: Retries | None = None) -> QueueClient:
         """Return a client that calls through it, by default with retries that take no time."""

@@ -253,6 +253,8 @@ def test_what_is_wrong_is_named_with_its_place(stack: Stack) -> None:
         ("max_retries", "out_of_range"),
         ("payload", "not_json"),
     ]
+    with pytest.raises(InvalidRequest, match="JSON"):
+        stack.worker.heartbeat(1, lease_token="t", progress={"a": object()})
     big = NewJob(type="email", payload={"a": "x" * 60_000})
     with pytest.raises(PayloadTooLarge):
         stack.producer.enqueue_jobs([big] * 80)

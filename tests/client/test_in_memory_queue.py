@@ -172,6 +172,20 @@ def outcome(call: Callable[[], Any]) -> Any:
         return error
 
 
+def end_one(queue: Any, ending: Any) -> Any:
+    """End a job by the verb that is for one alone."""
+    said = {
+        "complete": {"result": ending.result},
+        "fail": {
+            "error": ending.error,
+            "retry_in_seconds": ending.retry_in_seconds,
+            "permanent": ending.permanent,
+        },
+        "release": {},
+    }[ending.verb]
+    return getattr(queue, ending.verb)(ending.id, lease_token=ending.lease_token, **said)
+
+
 NEW: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "type": st.sampled_from(TYPES),
@@ -247,6 +261,12 @@ class Both(RuleBasedStateMachine):
             for one, other in zip(core.jobs, memory.jobs, strict=True):
                 self.tokens.append((one.id, one.lease_token, str(other.lease_token)))
 
+    @rule(types=WANTED)
+    def claim_one(self, types: list[str] | None) -> None:
+        one, other = self.both("claim", types=types)
+        if other is not None:
+            self.tokens.append((one.id, one.lease_token, other.lease_token))
+
     @rule(data=st.data())
     def repeat_a_claim(self, data: st.DataObject) -> None:
         self.claim(**data.draw(st.sampled_from(self.asked[-3:])))
@@ -276,7 +296,10 @@ class Both(RuleBasedStateMachine):
                 more = {**more, "error": data.draw(st.sampled_from([None, "boom"]))}
             core.append(queuelog.Ending(id=id, verb=verb, lease_token=tokens[0], **more))
             memory.append(Ending(id=id, verb=verb, lease_token=tokens[1], **more))
-        self.compare("finish_jobs", lambda queue: queue.finish_jobs(core), lambda queue: queue.finish_jobs(memory))
+        if len(items) == 1 and data.draw(st.booleans()):
+            self.compare("finish", lambda queue: end_one(queue, core[0]), lambda queue: end_one(queue, memory[0]))
+        else:
+            self.compare("finish_jobs", lambda queue: queue.finish_jobs(core), lambda queue: queue.finish_jobs(memory))
 
     @rule(data=st.data(), lease_seconds=st.sampled_from([None, 1, 100]), progress=st.sampled_from([None, {"a": 1}]))
     def heartbeat(self, data: st.DataObject, **said: Any) -> None:
@@ -284,6 +307,11 @@ class Both(RuleBasedStateMachine):
         core, memory = queuelog.Beat(id=id, lease_token=one, **said), Beat(id=id, lease_token=other, **said)
         self.compare(
             "heartbeat_jobs", lambda queue: queue.heartbeat_jobs([core]), lambda queue: queue.heartbeat_jobs([memory])
+        )
+        self.compare(
+            "heartbeat",
+            lambda queue: queue.heartbeat(id, lease_token=one, **said),
+            lambda queue: queue.heartbeat(id, lease_token=other, **said),
         )
 
     @rule(id=ID)
@@ -355,7 +383,7 @@ class Both(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-Both.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+Both.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestBoth = Both.TestCase
 
 

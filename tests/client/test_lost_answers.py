@@ -21,6 +21,7 @@ from queuelog_client import (
     TooManyRequests,
 )
 from tests.client.support import LOSE_ANSWER, LOSE_REQUEST, Told, Waits, Wire, problem
+from tests.support import run_python
 
 if TYPE_CHECKING:
     from tests.client.support import Stack
@@ -208,3 +209,27 @@ def test_a_host_that_nobody_listens_on_is_no_answer_and_nothing_was_done() -> No
         client.stats()
     assert lost.value.nothing_done
     assert gone.sent == []
+
+
+FORK = """
+import os, sys
+from queuelog_client import JobStatus, QueueClient, Retries
+
+client = QueueClient(sys.argv[1], api_key=sys.argv[2], retries=Retries(count=0))
+client.get(1)
+child = os.fork()
+mine = 2 if child else 1
+for _ in range(30):
+    assert client.get(mine).id == mine
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print("both")
+"""
+
+
+def test_a_fork_opens_connections_of_its_own(stack: Stack) -> None:
+    stack.producer.enqueue_jobs([EMAIL] * 2)
+    # Over one connection each would read the other's answers.
+    with Wire(stack.api.url) as wire:
+        assert run_python(FORK, wire.url, stack.api.keys["admin"]) == "both\n"

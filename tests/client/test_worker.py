@@ -145,9 +145,15 @@ def test_one_loop_serves_the_api_the_core_and_a_queue_in_memory(
     assert (found[5].retry_count, found[5].attempt) == (2, 2)
 
 
+class WithoutWords(Exception):
+    def __str__(self) -> str:
+        raise ValueError("not even this")
+
+
 @pytest.mark.parametrize(
     ("raised", "status", "error"),
     [
+        (WithoutWords(), "pending", "WithoutWords"),
         (ValueError("no\nluck"), "pending", "ValueError: no\nluck"),
         (KeyError(), "pending", "KeyError"),
         (SystemExit(3), "pending", "SystemExit: 3"),
@@ -159,7 +165,7 @@ def test_one_loop_serves_the_api_the_core_and_a_queue_in_memory(
         (RetryIn(7), "pending", "RetryIn: to be tried again in 7 seconds"),
         (RetryIn(-7, "busy"), "pending", "InvalidJob: "),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_a_handler_raises_is_how_its_attempt_ends(
     queue: InMemoryQueue, raised: BaseException, status: str, error: str
@@ -317,6 +323,17 @@ def test_a_cancelled_job_is_told_and_ends_as_the_queue_wants_it(queue: InMemoryQ
     assert queue.jobs[0].error is None
 
 
+def test_a_job_stops_for_the_first_reason_and_shows_no_token(queue: InMemoryQueue) -> None:
+    fill(queue, 1)
+    (held,) = queue.claim_jobs().jobs
+    job = RunningJob(held)
+    job.stop("cancelled")
+    job.stop("shutdown")
+    assert job.stop_reason == "cancelled"
+    assert repr(job) == "<RunningJob 1 email attempt=1>"
+    assert str(held.lease_token) not in repr(held)
+
+
 def test_a_job_that_nobody_cancelled_goes_on(queue: InMemoryQueue) -> None:
     fill(queue, 1)
     assert do_all(queue, lambda job: job.raise_if_cancelled()).completed == 1
@@ -353,6 +370,44 @@ def test_a_lease_that_is_found_lost_at_the_end_is_counted(queue: InMemoryQueue) 
         until(lambda: statuses(queue) == ["completed"])
         background.worker.stop()
         assert background.ended() == Tally(claimed=2, completed=1, lost=1)
+
+
+def test_a_heartbeat_that_an_ending_overtakes_takes_nothing_back(queue: InMemoryQueue) -> None:
+    watched = Watched(queue)
+
+    def late(act: Callable[[], Any]) -> Any:
+        until(lambda: statuses(queue) == ["completed", "running"])
+        return act()
+
+    def handler(job: RunningJob) -> None:
+        until(lambda: len(watched.asked_for("heartbeat_jobs")) > job.payload["n"])
+
+    watched.plan["heartbeat_jobs"].append(late)
+    # The second one keeps the worker at work until the late answer has come.
+    fill(queue, 2)
+    assert do_all(watched, handler, lease_seconds=1) == Tally(claimed=2, completed=2)
+
+
+def test_an_ending_whose_answer_was_lost_is_not_taken_for_a_lost_lease(queue: InMemoryQueue) -> None:
+    watched = Watched(queue)
+
+    def lost(act: Callable[[], Any]) -> Any:
+        act()
+        beats = len(watched.asked_for("heartbeat_jobs"))
+        until(lambda: len(watched.asked_for("heartbeat_jobs")) > beats)
+        raise NoAnswer
+
+    watched.plan["finish_jobs"].append(lost)
+    fill(queue, 1)
+    assert do_all(watched, lambda _: None, lease_seconds=1) == Tally(claimed=1, completed=1)
+
+
+def test_a_job_that_no_lease_came_with_is_nothing_to_work_on(queue: InMemoryQueue) -> None:
+    watched = Watched(queue)
+    fill(queue, 1)
+    watched.plan["claim_jobs"].append(lambda _: Claimed(queue.jobs, 0))
+    with pytest.raises(ValueError, match="job 1 came without a lease"):
+        do_all(watched, lambda _: None)
 
 
 def test_a_job_past_its_deadline_fails_and_its_thread_is_lost_until_it_comes_back(queue: InMemoryQueue) -> None:
