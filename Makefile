@@ -60,7 +60,7 @@ restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3
 	@$(BIN)/python -m local.restore
 
 .PHONY: test
-test: $(READY) ## Run the tests, with the core's coverage
+test: $(READY) ## Run the tests, with the coverage of the core and the client
 	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
 
 .PHONY: test-api

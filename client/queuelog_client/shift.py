@@ -29,8 +29,9 @@ logger = logging.getLogger("queuelog_client")
 
 #: Seconds that a result waits for others to share its transaction; a network file system does some 20 of them a second.
 LINGER = 0.2
-#: Seconds of the grace time that are kept for telling the queue what is released, or a third if that is less.
-FAREWELL = 3.0
+#: Seconds of the grace time that are kept for telling the queue what is released, and for each job, as over HTTP each
+#: is a request; or a third of it if that is less.
+FAREWELL, FAREWELL_EACH = 3.0, 0.1
 #: A stop without grace has so many seconds for the same.
 LEAST_GRACE = 1.0
 #: Heartbeats in the time of one lease: two can get lost.
@@ -209,7 +210,8 @@ class Shift:
             self._claim_at = now
         self._is_stopping = True
         self._over_at = min(self._over_at, now + max(grace, LEAST_GRACE))
-        self._give_up_at = min(self._give_up_at, now + grace - min(FAREWELL, grace / 3))
+        farewell = min(FAREWELL + FAREWELL_EACH * len(self._held), grace / 3)
+        self._give_up_at = min(self._give_up_at, now + grace - farewell)
 
     def came_back(self, held: _Held, ending: Ending) -> None:
         """Take how a job ended from its thread, which is free again."""
