@@ -450,6 +450,23 @@ def test_a_worker_without_a_thread_left_ends_with_an_error(queue: InMemoryQueue)
     assert statuses(queue) == ["failed", "failed", "pending"]
 
 
+def test_a_thread_that_a_lost_job_keeps_counts_as_lost_from_its_deadline_on(queue: InMemoryQueue) -> None:
+    hung = threading.Event()
+    worker = Worker(queue, concurrency=1, lease_seconds=1)
+
+    @worker.task("email", max_seconds=0.8)
+    def hang(_: RunningJob) -> None:
+        queue.clock.advance(seconds=1)
+        queue.sweep()
+        hung.wait(LONG)
+
+    fill(queue, 1)
+    with pytest.raises(WorkerStuck):
+        worker.run()
+    hung.set()
+    assert [attempt.outcome for attempt in queue.attempts(1)] == ["lease_expired"]
+
+
 ERRORS = [StorageBusy(), StorageUnavailable(), NoAnswer(), queuelog.StorageBusy(), RuntimeError("a bug")]
 
 
@@ -677,6 +694,47 @@ def test_a_pause_after_errors_honours_retry_after_and_has_an_end(queue: InMemory
     busy = StorageBusy()
     busy.retry_after = 2
     assert all(2 <= tired._pause("x", failures, busy) <= 2 + 20 for failures in (1, 5, 5_000))
+
+
+def test_a_pause_between_heartbeats_is_no_longer_than_they_may_be_apart(queue: InMemoryQueue) -> None:
+    tired = new_shift(queue)
+    fill(queue, 1)
+    (job,) = queue.claim_jobs(lease_seconds=30).jobs
+    held = shift._Held(job, claimed_at=0.0, max_seconds=LONG)
+    tired._held[held.token] = held
+    assert tired._next_beat() == 10
+    busy = StorageUnavailable()
+    busy.retry_after = 100
+    before = time.monotonic()
+    tired._beaten([held], [], 0.0, busy)
+    assert before + 10 <= tired._next_beat() <= time.monotonic() + 10
+
+
+def test_an_ending_waits_for_others_unless_there_can_be_none(queue: InMemoryQueue) -> None:
+    calm = new_shift(queue, concurrency=200)
+    fill(queue, 100)
+    for job in queue.claim_jobs(limit=100).jobs:
+        calm._begin(shift._Held(job, claimed_at=0.0, max_seconds=LONG))
+    first, *others = calm._held.values()
+    calm.came_back(first, shift._release(first))
+    assert calm._next_sending() == first.ended_at + shift.LINGER
+    calm._is_empty = True
+    assert calm._next_sending() == first.ended_at + shift.LINGER
+    for held in others:
+        calm.came_back(held, shift._release(held))
+    # A whole batch, and besides nothing else is on its way.
+    assert calm._next_sending() == 0.0
+    calm._is_empty = False
+    assert calm._next_sending() == 0.0
+    calm._ended.popitem()
+    assert calm._next_sending() == first.ended_at + shift.LINGER
+    calm._is_stopping = True
+    assert calm._next_sending() == 0.0
+    busy = StorageBusy()
+    busy.retry_after = 5
+    before = time.monotonic()
+    calm._sending_failed(list(calm._ended.values()), busy)
+    assert before + 5 <= calm._next_sending()
 
 
 def test_it_works_without_signals_in_another_thread_and_logs_little(
