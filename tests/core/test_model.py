@@ -388,6 +388,6 @@ class NetworkQueue(QueueMachine):
 
 LocalQueue.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 # The verbs are the same; what differs is the file, which takes four times as long.
-NetworkQueue.TestCase.settings = settings(max_examples=40, stateful_step_count=50)
+NetworkQueue.TestCase.settings = settings(max_examples=20, stateful_step_count=50)
 TestLocalQueue = LocalQueue.TestCase
 TestNetworkQueue = NetworkQueue.TestCase
