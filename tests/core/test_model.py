@@ -386,7 +386,7 @@ class NetworkQueue(QueueMachine):
     network = True
 
 
-LocalQueue.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
+LocalQueue.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
 # The verbs are the same; what differs is the file, which takes four times as long.
 NetworkQueue.TestCase.settings = settings(max_examples=20, stateful_step_count=50)
 TestLocalQueue = LocalQueue.TestCase

@@ -60,8 +60,13 @@ class LocalFile:
             connection.close()
 
     def checkpoint(self) -> None:
-        """Move what is in the WAL into the file, but for what others are reading; raise StorageError, sqlite3.Error."""
-        self.acquire(shared=False).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Move what is in the WAL into the file, if nobody is in the way; raise StorageError, sqlite3.Error."""
+        connection = self.acquire(shared=False)
+        connection.execute("PRAGMA busy_timeout = 0").fetchall()
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {self._busy_timeout * 1000:.0f}").fetchall()
 
     def back_up(self, copy: Path) -> None:
         """Write a consistent copy and check it, while others go on; raise StorageError or sqlite3.Error."""
