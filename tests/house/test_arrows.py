@@ -12,6 +12,7 @@ import pytest
 
 import queuelog
 from queuelog import QueuelogError, errors
+from tests.house.drawing import bases_drawn
 from tests.support import ROOT, run_python
 
 if TYPE_CHECKING:
@@ -290,13 +291,7 @@ def error_classes() -> list[type[QueuelogError]]:
 
 
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
-    drawn: dict[str, str | None] = {}
-    above: dict[int, str] = {}
-    for line in (errors.__doc__ or "").splitlines():
-        if match := re.match(r"(?P<branch>(?:│   |    )*(?:├── |└── )?)(?P<name>[A-Z]\w+)(?:\s{2,}\S.*)?$", line):
-            depth = len(match["branch"]) // 4
-            above[depth] = match["name"]
-            drawn[match["name"]] = above[depth - 1] if depth else None
+    drawn = bases_drawn(errors.__doc__)
     classes = {each.__name__: each for each in error_classes()}
     built = {name: None if cls is QueuelogError else cls.__base__ for name, cls in classes.items()}
     assert drawn == {name: base and base.__name__ for name, base in built.items()}

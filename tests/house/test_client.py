@@ -18,6 +18,7 @@ import queuelog_client.job
 from queuelog_client import InternalError, QueueClient, QueuelogError, RequestRefused, errors, transport
 from queuelog_client.errors import BY_SLUG, error_of
 from queuelog_client.testing import InMemoryQueue
+from tests.house.drawing import bases_drawn
 from tests.house.test_arrows import imports, modules
 from tests.support import ROOT
 from web.problems import GATEWAY_KINDS, KINDS, Kind
@@ -65,13 +66,7 @@ def test_an_answer_that_is_no_problem_is_an_error_of_its_status(body: object) ->
 
 
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
-    drawn: dict[str, str | None] = {}
-    above: dict[int, str] = {}
-    for line in (errors.__doc__ or "").splitlines():
-        if match := re.match(r"(?P<branch>(?:│   |    )*(?:├── |└── )?)(?P<name>[A-Z]\w+)(?:\s{2,}\S.*)?$", line):
-            depth = len(match["branch"]) // 4
-            above[depth] = match["name"]
-            drawn[match["name"]] = above[depth - 1] if depth else None
+    drawn = bases_drawn(errors.__doc__)
     classes = [each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, QueuelogError)]
     built = {each.__name__: None if each is QueuelogError else each.__bases__[0].__name__ for each in classes}
     assert drawn == built

@@ -119,7 +119,7 @@ class Database:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise SQLiteTooOld(f"Queuelog needs SQLite 3.40 or newer; this Python has {sqlite3.sqlite_version}.")
         network = is_network_file_system(self.path) if self._network is None else self._network
-        kind = NetworkFile if network or is_shared(self.path.resolve()) else LocalFile
+        kind = NetworkFile if network or is_shared(self.path) else LocalFile
         return kind(self.path, self._busy_timeout)
 
     def _acquire(self, *, shared: bool) -> sqlite3.Connection:
@@ -178,7 +178,7 @@ class Database:
 
 
 class Transaction:
-    """A block that is one transaction; a class, since a generator would cost a tenth of a fast one."""
+    """A block that is one transaction; a class rather than a generator, for every verb passes through it."""
 
     __slots__ = ("_begin", "_database")
 

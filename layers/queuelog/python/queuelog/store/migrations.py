@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 from importlib.resources import files
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,14 +38,15 @@ class Migration(NamedTuple):
     script: str
 
 
-def load() -> list[Migration]:
+@cache
+def load() -> tuple[Migration, ...]:
     """Return all migrations, the oldest first."""
     folder = files("queuelog.store") / "migrations"
     found = []
     for each in folder.iterdir():
         major, minor = each.name.partition("_")[0].split(".")
         found.append(Migration(Version(int(major), int(minor)), each.read_text("utf-8")))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 #: Migrations that must look at every row: the sweep applies them, for no request has the time.

@@ -123,7 +123,9 @@ class NetworkFile:
         Who else uses the file at the moment is not waited for.
         """
         try:
-            self._checkpoint(self._acquire(shared=False, patience=0))
+            connection = self._acquire(shared=False, patience=0)
+            if self._size_before:
+                self._checkpoint(connection)
         except StorageBusy:
             pass
         except OSError as error:

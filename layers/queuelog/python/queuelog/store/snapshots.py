@@ -13,7 +13,7 @@ from queuelog.store import migrations
 from queuelog.store.database import BUSY_TIMEOUT
 from queuelog.store.failures import is_sound
 from queuelog.store.network_file import NetworkFile
-from queuelog.store.takeover import is_shared
+from queuelog.store.takeover import beside, is_shared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ COMPANIONS = ("-journal", "-shm", "-wal")
 
 def copy_file(source: Path, copy: Path) -> None:
     """Copy a queue's file, which may be in use; raise StorageError, or OSError if the copy can't be written."""
-    if is_shared(source.resolve()):
+    if is_shared(source):
         NetworkFile(source, BUSY_TIMEOUT).back_up(copy)
         return
     try:
@@ -61,7 +61,7 @@ def require_unused(path: Path) -> None:
     """
     if not path.exists():
         return
-    if is_shared(path.resolve()):
+    if is_shared(path):
         file = NetworkFile(path, busy_timeout=0)
         with suppress(sqlite3.Error, StorageUnavailable):
             file.acquire(shared=False)
@@ -92,8 +92,8 @@ def put_in_place(copy: Path, path: Path) -> Path | None:
     was_there = path.exists()
     # Even without the database: SQLite would take them for what a crash has left of the new one.
     for companion in (*COMPANIONS, ""):
-        old = path.with_name(path.name + companion)
+        old = beside(path, companion)
         if os.path.lexists(old):
-            old.replace(kept.with_name(kept.name + companion))
+            old.replace(beside(kept, companion))
     copy.replace(path)
     return kept if was_there else None

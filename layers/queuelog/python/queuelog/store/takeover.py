@@ -57,7 +57,8 @@ class Header(NamedTuple):
 
 def is_shared(path: Path) -> bool:
     """Say whether a file is, or was about to be, one that hosts share: then no other way to use it is safe."""
-    return any(beside(path, suffix).is_symlink() for suffix in BARRED)
+    # As SQLite does, which looks beside the file that a link leads to.
+    return any(beside(path.resolve(), suffix).is_symlink() for suffix in BARRED)
 
 
 def beside(path: Path, suffix: str) -> Path:
