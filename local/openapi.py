@@ -62,7 +62,7 @@ SECURITY_SCHEMES = {
 
 def document() -> dict[str, Any]:
     """Return the OpenAPI document of the whole API; it depends on the code alone."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((ROOT / "layers/queuelog/pyproject.toml").read_text("utf-8"))["project"]
     paths: dict[str, dict[str, Any]] = {}
     schemas: dict[str, Any] = {}
     for handler in HANDLERS:

@@ -20,7 +20,7 @@ from queuelog_client.errors import BY_SLUG, error_of
 from queuelog_client.testing import InMemoryQueue
 from tests.house.drawing import bases_drawn
 from tests.house.test_arrows import imports, modules
-from tests.support import ROOT
+from tests.support import ROOT, run_python
 from web.problems import GATEWAY_KINDS, KINDS, Kind
 
 CLIENT = ROOT / "client"
@@ -125,18 +125,40 @@ def test_the_public_door_is_sorted_and_complete() -> None:
     assert set(BY_SLUG.values()) <= {getattr(queuelog_client, name) for name in door}
 
 
+#: What only some commands need, and only when they run: the core for files, boto3 for stacks.
+LATE = {"boto3", "botocore", "queuelog"}
+
+
 def test_it_imports_one_package_and_another_where_a_signature_is_asked_for() -> None:
     allowed = sys.stdlib_module_names | {"queuelog_client"}
-    found = modules(CLIENT)
+    found = {name: path for name, path in modules(CLIENT).items() if not is_of_the_command_line(name)}
     used = {(name, each.top) for name, path in found.items() for each in imports(path) if each.top not in allowed}
     assert used == {("queuelog_client.transport", "urllib3"), ("queuelog_client.auth", "botocore")}
-    assert [re.split(r"\W", each)[0] for each in PROJECT["dependencies"]] == ["urllib3"]
+    assert [re.split(r"\W", each)[0] for each in PROJECT["dependencies"]] == ["click", "rich", "urllib3"]
     assert [re.split(r"\W", each)[0] for each in PROJECT["optional-dependencies"]["iam"]] == ["botocore"]
+
+
+def test_the_command_line_starts_with_click_alone() -> None:
+    script = """
+import sys
+import queuelog_client
+before = set(sys.modules)
+import queuelog_client.cli
+print(*sorted({name.partition(".")[0] for name in before | set(sys.modules)}))
+print(*sorted({name.partition(".")[0] for name in before}))
+"""
+    after, before = (set(line.split()) for line in run_python(script).splitlines())
+    assert "click" in after - before
+    assert after.isdisjoint({"rich", *LATE})
 
 
 def test_inside_the_client_imports_run_one_way() -> None:
     rank = {room: number for number, level in enumerate(LEVELS) for room in level}
-    rooms = {name.removeprefix("queuelog_client."): path for name, path in modules(CLIENT).items()}
+    rooms = {
+        name.removeprefix("queuelog_client."): path
+        for name, path in modules(CLIENT).items()
+        if not is_of_the_command_line(name)
+    }
     assert set(rooms) == set(rank)
     wrong = {
         (room, target)
@@ -149,9 +171,14 @@ def test_inside_the_client_imports_run_one_way() -> None:
     assert wrong == set()
 
 
+def is_of_the_command_line(name: str) -> bool:
+    """Say whether it is a module on top of the library, which nothing of the library may import."""
+    return name == "queuelog_client.__main__" or name.startswith("queuelog_client.cli.")
+
+
 def test_it_says_its_version_and_which_pythons_it_needs() -> None:
-    root = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert transport.VERSION == PROJECT["version"] == root["version"]
-    assert PROJECT["requires-python"] == root["requires-python"]
+    core = tomllib.loads((ROOT / "layers/queuelog/pyproject.toml").read_text())["project"]
+    assert transport.VERSION == PROJECT["version"] == core["version"]
+    assert PROJECT["requires-python"] == core["requires-python"]
     assert (CLIENT / "queuelog_client/py.typed").exists()
     assert (CLIENT / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
