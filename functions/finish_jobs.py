@@ -17,7 +17,7 @@ app = App("complete", max_body_bytes=MAX_BATCH_BODY_BYTES)
     **documented("Finish jobs", {HTTPStatus.OK: ("What became of each, in order", BatchView)}, ALWAYS + BODY),
 )
 def finish_jobs(request: Annotated[FinishJobsRequest, Body()]) -> dict[str, Any]:
-    """Complete or fail up to 100 jobs that the caller holds, in one transaction; those that it lost answer 409."""
+    """Complete, fail or release up to 100 jobs that the caller holds, in one transaction; those it lost answer 409."""
     outcomes = app.queue.finish_jobs([job.ending() for job in request.jobs])
     return {"jobs": [finished_view(each, app.principal, app.path) for each in outcomes]}
 

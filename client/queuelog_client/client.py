@@ -9,6 +9,7 @@ from queuelog_client.auth import ApiKey, Signature
 from queuelog_client.errors import Conflict, Forbidden, QueuelogError, UnexpectedAnswer, error_of
 from queuelog_client.job import (
     MAX_BATCH,
+    OUTCOMES,
     Attempt,
     Claimed,
     Ending,
@@ -230,13 +231,25 @@ class QueueClient:
         return self._end(Ending(id=id, verb="release", lease_token=lease_token))
 
     def finish_jobs(self, endings: Sequence[Ending]) -> tuple[Job | QueuelogError, ...]:
-        """Complete, fail or release up to 100 jobs; for each, in order, the job or why not.
-
-        What is completed or failed goes in one transaction. The API has no batch of releases, so each is a request.
-        """
-        batch = [ending for ending in endings if ending.verb != "release"]
-        done = iter(self._finish(batch) if batch else ())
-        return tuple(next(done) if ending.verb != "release" else self._outcome(ending) for ending in endings)
+        """Complete, fail or release up to 100 jobs in one transaction; for each, in order, the job or why not."""
+        items = [
+            _without_none(
+                {
+                    "id": ending.id,
+                    "lease_token": ending.lease_token,
+                    "outcome": OUTCOMES[ending.verb],
+                    "result": ending.result,
+                    "error": ending.error,
+                    "retry_in_seconds": ending.retry_in_seconds,
+                    "permanent": ending.permanent or None,
+                }
+            )
+            for ending in endings
+        ]
+        answer = self._transport.post("/batch/finish", {"jobs": items})
+        return _read(
+            lambda body: tuple(_item(each, Job.from_json, each.get("job")) for each in body["jobs"]), answer.body
+        )
 
     def heartbeat(
         self,
@@ -334,33 +347,6 @@ class QueueClient:
             "permanent": ending.permanent or None,
         }
         return _read(Job.from_json, self._transport.post(f"/jobs/{ending.id:d}/{ending.verb}", said).body)
-
-    def _outcome(self, ending: Ending) -> Job | QueuelogError:
-        try:
-            return self._end(ending)
-        except Conflict as refused:
-            return refused
-
-    def _finish(self, endings: Sequence[Ending]) -> tuple[Job | QueuelogError, ...]:
-        items = [
-            _without_none(
-                {
-                    "id": ending.id,
-                    "lease_token": ending.lease_token,
-                    "outcome": {"complete": "completed", "fail": "failed"}[ending.verb],
-                    "result": ending.result,
-                    "error": ending.error,
-                    "retry_in_seconds": ending.retry_in_seconds,
-                    "permanent": ending.permanent or None,
-                }
-            )
-            for ending in endings
-        ]
-        answer = self._transport.post("/batch/finish", {"jobs": items})
-        found: tuple[Job | QueuelogError, ...] = _read(
-            lambda body: tuple(_item(each, Job.from_json, each.get("job")) for each in body["jobs"]), answer.body
-        )
-        return found
 
     def _ended_as_asked(self, path: str, id: int, wanted: JobStatus) -> Job:
         try:

@@ -322,6 +322,10 @@ class Page(NamedTuple):
     next_cursor: str | None
 
 
+#: What an attempt's outcome is called that a worker ends with this verb.
+OUTCOMES = {"complete": "completed", "fail": "failed", "release": "released"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a worker ends one of the jobs that it holds; None means that it did not say.

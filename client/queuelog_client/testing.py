@@ -31,6 +31,7 @@ from queuelog_client.job import (
     DEFAULT_MAX_RETRIES,
     MAX_BATCH,
     MAX_LEASE_SECONDS,
+    OUTCOMES,
     Attempt,
     Beat,
     Claimed,
@@ -67,7 +68,7 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 _SHORTEST_WAIT, _LONGEST_WAIT = 1, 20
 _RECENT = timedelta(minutes=15)
 _ENDED = {JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED}
-_OUTCOMES = {"complete": "completed", "fail": "failed", "release": "released", "expire": "lease_expired"}
+_OUTCOMES = {**OUTCOMES, "expire": "lease_expired"}
 
 
 class SteppedClock:

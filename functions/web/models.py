@@ -300,27 +300,35 @@ class HeartbeatJobsRequest(_Request):
     jobs: list[HeartbeatItem] = Field(min_length=1, max_length=MAX_BATCH)
 
 
+def _outcome_is(outcome: str) -> dict[str, Any]:
+    return {"properties": {"outcome": {"const": outcome}}}
+
+
 class FinishItem(FailRequest):
     """How one of several jobs ended."""
 
     model_config = ConfigDict(
         json_schema_extra={
             **_never_both(retry_in_seconds={"type": "integer"}, permanent={"const": True}),
-            "if": {"properties": {"outcome": {"const": "failed"}}},
-            "then": {"properties": {"result": {"type": "null"}}},
-            "else": {
-                "properties": {
-                    "error": {"type": "null"},
-                    "retry_in_seconds": {"type": "null"},
-                    "permanent": {"const": False},
-                }
-            },
+            "allOf": [
+                {"if": _outcome_is("completed"), "else": {"properties": {"result": {"type": "null"}}}},
+                {
+                    "if": _outcome_is("failed"),
+                    "else": {
+                        "properties": {
+                            "error": {"type": "null"},
+                            "retry_in_seconds": {"type": "null"},
+                            "permanent": {"const": False},
+                        }
+                    },
+                },
+            ],
         }
     )
 
     id: int = Field(ge=1, le=MAX_ID)
     lease_token: LeaseToken
-    outcome: Literal["completed", "failed"]
+    outcome: Literal["completed", "failed", "released"]
     result: Result = Field(default=None, description="With completed alone; at most 65,536 bytes as compact JSON")
 
     @field_validator("outcome")
@@ -328,21 +336,22 @@ class FinishItem(FailRequest):
     def _fits(cls, outcome: str, found: ValidationInfo) -> str:
         others = ("error", "retry_in_seconds", "permanent")
         given = [name for name in others if not (found.data.get(name) is None or found.data[name] is False)]
-        if given and outcome == "completed":
-            raise PydanticCustomError("not_for_outcome", "is not completed with {given}", {"given": ", ".join(given)})
+        if given and outcome != "failed":
+            told = {"outcome": outcome, "given": ", ".join(given)}
+            raise PydanticCustomError("not_for_outcome", "is not {outcome} with {given}", told)
         return outcome
 
     @field_validator("result")
     @classmethod
     def _is_of_completed(cls, result: Any, found: ValidationInfo) -> Any:
-        if result is not None and found.data.get("outcome") == "failed":
+        if result is not None and found.data.get("outcome") in {"failed", "released"}:
             raise PydanticCustomError("not_for_outcome", "belongs to completed")
         return result
 
     def ending(self) -> Ending:
         """Return what the queue takes."""
         sent = self.sent()
-        verb = {"completed": "complete", "failed": "fail"}[sent.pop("outcome")]
+        verb = {"completed": "complete", "failed": "fail", "released": "release"}[sent.pop("outcome")]
         return Ending(verb=verb, **sent)
 
 

@@ -37,19 +37,21 @@ def statuses(api: Api) -> list[str]:
 
 
 def test_each_job_ends_as_its_item_says_and_is_answered_in_order(api: Api) -> None:
-    done, again, later, never = held(api, 4)
+    done, again, later, never, back = held(api, 5)
     items = [
         never | {"outcome": "failed", "error": "no such address", "permanent": True},
         done | {"result": {"sent": 1}},
         later | {"outcome": "failed", "error": "busy", "retry_in_seconds": 300},
         again | {"outcome": "failed"},
+        back | {"outcome": "released"},
     ]
     answer = api.finish_jobs(items)
-    assert codes(answer) == [200] * 4
+    assert codes(answer) == [200] * 5
     assert answer.headers == {"Content-Type": "application/json"}
     jobs = [item["job"] for item in success(answer)["jobs"]]
-    assert [job["id"] for job in jobs] == [4, 1, 3, 2]
-    assert [job["status"] for job in jobs] == ["failed", "completed", "pending", "pending"]
+    assert [job["id"] for job in jobs] == [4, 1, 3, 2, 5]
+    assert [job["status"] for job in jobs] == ["failed", "completed", "pending", "pending", "pending"]
+    assert [job["retry_count"] for job in jobs] == [0, 0, 1, 1, 0]
     assert jobs[2]["run_at"] == "2026-01-31T12:05:00.000Z"
     assert success(api.get(1, PRODUCER))["result"] == {"sent": 1}
     assert [success(api.get(id))["error"] for id in (2, 3, 4)] == [None, "busy", "no such address"]
@@ -91,6 +93,7 @@ def test_any_other_number_of_jobs_is_a_fault(api: Api, jobs: Any, fault: tuple[s
 
 RIGHT: dict[str, Any] = {"id": 1, "lease_token": "t", "outcome": "completed"}
 FAILED = RIGHT | {"outcome": "failed"}
+RELEASED = RIGHT | {"outcome": "released"}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,7 @@ FAILED = RIGHT | {"outcome": "failed"}
         (RIGHT | {"lease_token": None}, {("lease_token", "string_type")}),
         (RIGHT | {"lease_token": ""}, {("lease_token", "string_too_short")}),
         (RIGHT | {"lease_token": "x" * 256}, {("lease_token", "string_too_long")}),
-        (RIGHT | {"outcome": "released"}, {("outcome", "literal_error")}),
+        (RIGHT | {"outcome": "cancelled"}, {("outcome", "literal_error")}),
         (RIGHT | {"outcome": "COMPLETED"}, {("outcome", "literal_error")}),
         (RIGHT | {"outcome": None}, {("outcome", "literal_error")}),
         (RIGHT | {"outcome": ["completed"]}, {("outcome", "literal_error")}),
@@ -115,6 +118,10 @@ FAILED = RIGHT | {"outcome": "failed"}
         (RIGHT | {"retry_in_seconds": 5}, {("outcome", "not_for_outcome")}),
         (RIGHT | {"retry_in_seconds": 0}, {("outcome", "not_for_outcome")}),
         (RIGHT | {"permanent": True}, {("outcome", "not_for_outcome")}),
+        (RELEASED | {"error": "boom"}, {("outcome", "not_for_outcome")}),
+        (RELEASED | {"retry_in_seconds": 5}, {("outcome", "not_for_outcome")}),
+        (RELEASED | {"permanent": True}, {("outcome", "not_for_outcome")}),
+        (RELEASED | {"result": 1}, {("result", "not_for_outcome")}),
         (RIGHT | {"result": "x" * 65_535}, {("result", "too_large")}),
         (FAILED | {"result": 1}, {("result", "not_for_outcome")}),
         (FAILED | {"result": 0}, {("result", "not_for_outcome")}),
@@ -145,6 +152,7 @@ def test_a_fault_is_named_with_its_place_and_then_no_job_ends(
         {"result": None},
         {"outcome": "failed", "result": None, "permanent": False, "retry_in_seconds": 5},
         {"outcome": "failed", "permanent": True, "retry_in_seconds": None},
+        {"outcome": "released", "error": None, "retry_in_seconds": None, "permanent": False, "result": None},
     ],
 )
 def test_what_is_null_or_false_goes_with_every_outcome(api: Api, fields: dict[str, Any]) -> None:
