@@ -42,6 +42,10 @@ setup: $(READY) ## Make .venv with every pinned development dependency
 run: $(READY) ## Start the local API on PORT (3000), its data in DATA_DIR (.local)
 	@exec $(BIN)/python -m local
 
+.PHONY: demo
+demo: $(READY) ## Watch two workers fail, crash and be killed over 200 jobs, and none be lost: [JOBS=…]
+	@exec $(BIN)/python -m local.demo
+
 .PHONY: sam-api
 sam-api: $(READY) ## Start the API in Lambda's own runtime, with Docker, on PORT and DATA_DIR
 	@$(SAM_BUILD) >/dev/null
