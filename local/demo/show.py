@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 300.0
 _TICK_SECONDS = 0.1
 #: How long a job that goes on is left to go on.
-_CALL_OFF_SECONDS = 1.0
+_CALL_OFF_SECONDS = 0.5
 
 
 class StoppedError(Exception):

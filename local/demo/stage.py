@@ -14,6 +14,7 @@ from local.demo.plan import planned
 from local.demo.show import Show, StoppedError
 from local.demo.view import View, report
 from local.errors import CannotStartError
+from queuelog import Role
 from queuelog_client import QueueClient, QueuelogError
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def _play(count: int, folder: Path, view: View, stop: threading.Event) -> Result
     # After the first word, for SAM CLI takes most of a second.
     from local.api import LocalApi  # noqa: PLC0415
     from local.key import create  # noqa: PLC0415
-    from queuelog import Role  # noqa: PLC0415
 
     api = LocalApi(folder)
     with api.data.open_log() as log, contextlib.redirect_stdout(log), api:

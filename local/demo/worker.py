@@ -73,7 +73,7 @@ def main() -> None:
     threading.Thread(target=_end_with_the_demo, daemon=True).start()
     queue = QueueClient(os.environ["QUEUELOG_URL"], api_key=os.environ["QUEUELOG_API_KEY"])
     tasks = Tasks(dict.fromkeys(TYPES, _Handler(NoteWriter(Path(sys.argv[1])))))
-    Worker(queue, tasks, concurrency=CONCURRENCY, lease_seconds=LEASE_SECONDS, grace=GRACE, max_wait=0.5).run()
+    Worker(queue, tasks, concurrency=CONCURRENCY, lease_seconds=LEASE_SECONDS, grace=GRACE, max_wait=0.2).run()
 
 
 def _end_with_the_demo() -> None:
