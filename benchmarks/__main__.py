@@ -5,15 +5,18 @@ Every module beside this one is a benchmark, unless its name starts with an unde
 
 import argparse
 import pkgutil
+import signal
+import sys
 import time
 from importlib import import_module
 
 import benchmarks
+from benchmarks._contest import CannotRun
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name[0] != "_")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure speed, as ratios within one run."
     )
@@ -21,10 +24,18 @@ def main() -> None:
     names = parser.parse_args().names or NAMES
     if unknown := sorted(set(names) - set(NAMES)):
         parser.error(f"there is no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+    # As Ctrl-C does, it lets servers be stopped and files be removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    status = 0
     for name in names:
         started = time.monotonic()
-        import_module(f"benchmarks.{name}").run()
+        try:
+            import_module(f"benchmarks.{name}").run()
+        except CannotRun as missing:
+            print(f"\n{name}: {missing}", file=sys.stderr)
+            status = 1
         print(f"({name}: {time.monotonic() - started:.0f} s)", flush=True)
+    return status
 
 
-main()
+sys.exit(main())

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     #: What is timed, by name; called once a round, in this order.
     Steps = Mapping[str, Callable[[], object]]
@@ -23,23 +23,28 @@ class Times:
     def __init__(self, seconds: Mapping[str, Mapping[str, list[float]]]) -> None:
         self._seconds = seconds
         self.steps = list(next(iter(seconds.values())))
+        #: How many there was time for.
+        self.rounds = len(next(iter(seconds.values()))[self.steps[0]])
 
-    def median(self, contender: str, step: str) -> float:
-        """Return the median in seconds."""
-        return median(self._seconds[contender][step])
+    def median(self, contender: str, *steps: str) -> float:
+        """Return the median in seconds, of a step or of several together."""
+        return median(self._rounds(contender, steps))
 
-    def ratio(self, contender: str, other: str, step: str) -> float:
+    def ratio(self, contender: str, other: str, *steps: str) -> float:
         """Return how many times as long as the other one a contender takes: the median of the rounds' ratios."""
-        pairs = zip(self._seconds[contender][step], self._seconds[other][step], strict=True)
+        pairs = zip(self._rounds(contender, steps), self._rounds(other, steps), strict=True)
         return median(mine / theirs for mine, theirs in pairs)
 
-    def difference(self, contender: str, other: str, step: str) -> float:
+    def difference(self, contender: str, other: str, *steps: str) -> float:
         """Return how many seconds more than the other one a contender takes: the median of the rounds' differences."""
-        pairs = zip(self._seconds[contender][step], self._seconds[other][step], strict=True)
+        pairs = zip(self._rounds(contender, steps), self._rounds(other, steps), strict=True)
         return median(mine - theirs for mine, theirs in pairs)
 
+    def _rounds(self, contender: str, steps: Sequence[str]) -> list[float]:
+        return [sum(each) for each in zip(*(self._seconds[contender][step] for step in steps), strict=True)]
 
-def interleaved(contenders: Mapping[str, Steps], *, rounds: int, warm_up: int) -> Times:
+
+def interleaved(contenders: Mapping[str, Steps], *, rounds: int, warm_up: int, limit: float = LIMIT) -> Times:
     """Time every contender's every step once a round; the warm-up rounds before that are thrown away.
 
     A step of one contender runs right beside the same step of the others, so that a slow moment hits all; in a new
@@ -48,7 +53,7 @@ def interleaved(contenders: Mapping[str, Steps], *, rounds: int, warm_up: int) -
     names = list(contenders)
     steps = list(contenders[names[0]])
     seconds: dict[str, dict[str, list[float]]] = {name: {step: [] for step in steps} for name in names}
-    stop = time.monotonic() + LIMIT
+    stop = time.monotonic() + limit
     for number in range(-warm_up, rounds):
         if number > 0 and time.monotonic() > stop:
             break
