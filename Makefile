@@ -15,6 +15,9 @@ READY := .venv/ready
 # Apart, so that nobody waits for Schemathesis who doesn't need it.
 API_BIN := .venv-api/bin
 API_READY := .venv-api/ready
+# The other queues that ours is measured against.
+BENCH_BIN := .venv-bench/bin
+BENCH_READY := .venv-bench/ready
 SAM_BUILD = PYTHON="$(abspath $(BIN)/python)" $(BIN)/sam build
 
 .PHONY: help
@@ -33,6 +36,12 @@ $(API_READY): pyproject.toml constraints.txt $(READY)
 	$(PYTHON) -m venv --clear .venv-api
 	$(API_BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
 	$(API_BIN)/python -m pip install --quiet --disable-pip-version-check --group api -c constraints.txt
+	@touch $@
+
+$(BENCH_READY): pyproject.toml constraints.txt $(READY)
+	$(PYTHON) -m venv --clear .venv-bench
+	$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
+	$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check --group bench -c constraints.txt
 	@touch $@
 
 .PHONY: setup
@@ -105,5 +114,5 @@ build: $(READY) ## Validate the template and build what sam deploy ships
 	$(SAM_BUILD)
 
 .PHONY: bench
-bench: $(READY) ## Measure speed, as ratios within one run
-	$(BIN)/python -m benchmarks
+bench: $(READY) $(BENCH_READY) ## Measure speed, as ratios within one run: [NAMES="peers …"]
+	$(BIN)/python -m benchmarks $(NAMES)
