@@ -29,13 +29,14 @@ logger = logging.getLogger("queuelog_client")
 
 #: Seconds that a result waits for others to share its transaction; a network file system does some 20 of them a second.
 LINGER = 0.2
-#: Seconds of the grace time that are kept for telling the queue what is released, and for each job, as over HTTP each
-#: is a request; or a third of it if that is less.
-FAREWELL, FAREWELL_EACH = 3.0, 0.1
+#: Seconds of the grace time that are kept for telling the queue what is released, or a third of it if that is less.
+FAREWELL = 3.0
 #: A stop without grace has so many seconds for the same.
 LEAST_GRACE = 1.0
 #: Heartbeats in the time of one lease: two can get lost.
 BEATS = 3
+#: Seconds from the first empty claim to the next; then each wait is twice the last, up to what the queue asks for.
+FIRST_WAIT = 1.0
 #: An idle worker waits up to this share longer than it was told, so that workers don't come together.
 JITTER = 0.2
 #: What the pause after an error of the queue grows from, and up to, in seconds.
@@ -176,6 +177,7 @@ class Shift:
         # Moments of the monotonic clock.
         self._claim_at = self._send_not_before = self._beat_not_before = 0.0
         self._stop_at = self._give_up_at = self._over_at = math.inf
+        self._next_wait = FIRST_WAIT
         self._claim_failures = self._send_failures = self._beat_failures = 0
 
     def run(self, seconds: float | None) -> Tally:
@@ -210,7 +212,7 @@ class Shift:
             self._claim_at = now
         self._is_stopping = True
         self._over_at = min(self._over_at, now + max(grace, LEAST_GRACE))
-        farewell = min(FAREWELL + FAREWELL_EACH * len(self._held), grace / 3)
+        farewell = min(FAREWELL, grace / 3)
         self._give_up_at = min(self._give_up_at, now + grace - farewell)
 
     def came_back(self, held: _Held, ending: Ending) -> None:
@@ -294,8 +296,13 @@ class Shift:
         self._tally.claimed += len(answer.jobs)
         for job in answer.jobs:
             self._begin(_Held(job, claimed_at=claim.asked_at, max_seconds=self._tasks[job.type].max_seconds))
-        wait = min(answer.retry_after, self._max_wait) * (1 + JITTER * random.random())  # noqa: S311
-        self._claim_at = time.monotonic() + (0.0 if answer.jobs else wait)
+        if answer.jobs:
+            self._next_wait = FIRST_WAIT
+            self._claim_at = time.monotonic()
+        else:
+            wait = min(self._next_wait, answer.retry_after, self._max_wait)
+            self._next_wait = wait * 2
+            self._claim_at = time.monotonic() + wait * (1 + JITTER * random.random())  # noqa: S311
 
     def _claim_failed(self, claim: _Claim, error: Exception) -> None:
         is_refused = _is_named(error, {"Forbidden", "InvalidRequest", "RequestRefused"})

@@ -40,7 +40,7 @@ class Worker:
 
         concurrency: jobs at a time. types: which of its tasks to work on; default all. lease_seconds: default the
         queue's. grace: seconds from a stop to the end of run. max_wait: seconds between two looks into an empty queue,
-        at the most, though the queue may ask for more.
+        at the most; a queue asks for less when it knows better.
         """
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")

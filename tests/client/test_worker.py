@@ -678,18 +678,35 @@ def new_shift(queue: WorkQueue, **options: Any) -> Any:
     return shift.Shift(queue, Tasks({"email": print}), cast("Any", None), **{**defaults, **options})
 
 
-@pytest.mark.parametrize(("asked_for", "max_wait", "least"), [(10, 20, 10), (20, 5, 5), (1, 20, 1)])
-def test_an_idle_worker_comes_back_when_the_queue_said_and_a_little_later(
-    queue: InMemoryQueue, asked_for: int, max_wait: float, least: float
+@pytest.mark.parametrize(
+    ("asked_for", "max_wait", "waits"),
+    [(20, 20, [1, 2, 4, 8, 16, 20, 20]), (3, 20, [1, 2, 3, 3]), (20, 5, [1, 2, 4, 5, 5]), (20, 0.1, [0.1, 0.1])],
+)
+def test_an_idle_worker_looks_again_soon_and_then_as_seldom_as_the_queue_said_and_a_little_later(
+    queue: InMemoryQueue, asked_for: int, max_wait: float, waits: list[float]
 ) -> None:
     idle = new_shift(queue, max_wait=max_wait)
-    moments = []
+    assert_waits(idle, asked_for, waits)
+    fill(queue, 1)
+    idle._claimed(shift._Claim(limit=1), queue.claim_jobs())
+    assert_waits(idle, asked_for, waits)
+
+
+def test_idle_workers_spread(queue: InMemoryQueue) -> None:
+    moments = set()
     for _ in range(20):
+        idle = new_shift(queue)
+        before = time.monotonic()
+        idle._claimed(shift._Claim(limit=1), Claimed((), 20))
+        moments.add(round(idle._claim_at - before, 2))
+    assert len(moments) > 3
+
+
+def assert_waits(idle: Any, asked_for: int, waits: list[float]) -> None:
+    for least in waits:
         before = time.monotonic()
         idle._claimed(shift._Claim(limit=1), Claimed((), asked_for))
-        assert before + least <= idle._next_claim() <= time.monotonic() + least * 1.2
-        moments.append(idle._next_claim() - before)
-    assert len(set(moments)) > 1
+        assert before + least <= idle._claim_at <= time.monotonic() + least * 1.2
 
 
 def test_a_pause_after_errors_honours_retry_after_and_has_an_end(queue: InMemoryQueue) -> None:
