@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queuelog import InvalidRegistry, JobPriority, Principal, Role
-from queuelog.registry import KEY_PATTERN, Registry, key_id, new_entry
+from queuelog.registry import KEY_PATTERN, Registry, key_id, new_entry, new_key
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 KEY = "ql_k3x9w0ab_" + "A" * 43
@@ -251,6 +251,78 @@ def test_adding_an_entry_leaves_the_registry_as_it_was() -> None:
     _, added = new_entry("other", [Role.WORKER])
     assert added["key_id"] in registry.with_entry(added)
     assert added["key_id"] not in registry
+
+
+OTHER = "ql_other123_" + "B" * 43
+THIRD = "ql_third123_" + "C" * 43
+LATER: dict[str, Any] = {
+    "schema": 2,
+    "principals": [
+        entry_of(owner="ann@example.org"),
+        entry_of(OTHER, name="other", expires_at="2026-01-31T12:00:00+01:00", quota=5),
+        entry_of(THIRD, roles=["worker"], types=["email"], max_priority="low"),
+    ],
+}
+
+
+def document_of(registry: Registry) -> Any:
+    return json.loads(registry.dump())
+
+
+def test_keys_are_removed_and_the_rest_stays_as_it_is() -> None:
+    registry = Registry.parse(json.dumps(LATER))
+    left = registry.without(["other123", "unknown0"])
+    assert document_of(left) == {"schema": 2, "principals": [LATER["principals"][0], LATER["principals"][2]]}
+    assert left.authenticate(OTHER, NOW - timedelta(days=1)) is None
+    assert left.authenticate(KEY, NOW) is not None
+    assert left.without(["other123"]) == left
+    assert "other123" in registry
+
+
+def test_keys_are_told_when_to_end_and_never_to_end_later() -> None:
+    registry = Registry.parse(json.dumps(LATER))
+    ending = registry.with_expiry([KEY[3:11], "other123", "unknown0"], NOW)
+    first, second, third = LATER["principals"]
+    assert document_of(ending) == {
+        "schema": 2,
+        "principals": [{**first, "expires_at": "2026-01-31T12:00:00.000Z"}, second, third],
+    }
+    assert ending.authenticate(KEY, NOW - timedelta(milliseconds=1)) is not None
+    assert ending.authenticate(KEY, NOW) is None
+    assert ending.authenticate(THIRD, NOW) is not None
+    earlier = ending.with_expiry([KEY[3:11]], NOW - timedelta(hours=1))
+    assert earlier.authenticate(KEY, NOW - timedelta(hours=1)) is None
+    assert registry.authenticate(KEY, NOW) is not None
+
+
+def test_a_successor_may_do_what_the_key_before_it_may() -> None:
+    registry = Registry.parse(json.dumps(LATER))
+    key = new_key()
+    added = registry.with_successor("third123", key, None)
+    assert added.authenticate(key, NOW) == registry.authenticate(THIRD, NOW)
+    assert added.authenticate(THIRD, NOW) is not None
+    assert "key_sha256" not in repr(added.entries[-1])
+    ended = registry.with_successor("other123", key, NOW)
+    assert document_of(ended)["principals"][-1] == entry_of(
+        key, name="other", expires_at="2026-01-31T12:00:00.000Z", quota=5
+    )
+
+
+def test_what_is_gone_or_there_already_has_no_successor() -> None:
+    registry = Registry.parse(json.dumps(LATER))
+    with pytest.raises(InvalidRegistry, match="no key unknown0"):
+        registry.with_successor("unknown0", new_key(), None)
+    with pytest.raises(InvalidRegistry, match="earlier entry"):
+        registry.with_successor("third123", THIRD, None)
+
+
+def test_the_entries_are_told_in_order_with_whose_they_are() -> None:
+    entries = Registry.parse(json.dumps(LATER)).entries
+    assert [(each.key_id, each.principal.name, each.has_expired(NOW)) for each in entries] == [
+        ("k3x9w0ab", "billing", False),
+        ("other123", "other", True),
+        ("third123", "billing", False),
+    ]
 
 
 @pytest.mark.parametrize(

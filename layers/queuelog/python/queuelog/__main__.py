@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from pathlib import Path
 
 from queuelog.errors import StorageError
@@ -26,15 +25,11 @@ def main() -> int:
 
 def take_snapshot(file: Path, copy: Path) -> int:
     """Write the copy, which must not be there yet, whole or not at all; return the exit code."""
-    if copy.exists():
-        print(f"{copy} is there already: name another file.", file=sys.stderr)
-        return 1
     try:
-        with tempfile.TemporaryDirectory(dir=copy.parent, prefix=f"{copy.name}-") as directory:
-            unchecked = Path(directory) / copy.name
-            snapshots.copy_file(file, unchecked)
-            jobs = snapshots.check(unchecked)
-            unchecked.rename(copy)
+        jobs = snapshots.take(file, copy)
+    except FileExistsError as error:
+        print(error, file=sys.stderr)
+        return 1
     except (StorageError, OSError) as error:
         print(f"{file} was not copied. {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,6 @@
 """Who may come in: API keys, of which only the SHA-256 is kept.
 
-A registry is JSON, written by `make key` or by hand:
+A registry is JSON, written by `queuelog keys` or by hand:
 
     {"principals": [{"name": "billing", "key_id": "k3x9w0ab", "key_sha256": "…64 hex digits…", "roles": ["producer"],
                      "types": ["email"], "max_priority": "high", "expires_at": "2026-12-31T00:00:00.000Z"}]}
@@ -26,7 +26,7 @@ from queuelog.job import TYPE_PATTERN, JobPriority
 from queuelog.principal import Principal, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
     from datetime import datetime
 
 KEY_PATTERN = r"ql_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}"
@@ -45,6 +45,12 @@ def key_id(key: str) -> str | None:
     return match[1] if match else None
 
 
+def new_key() -> str:
+    """Return a new key, which is kept nowhere."""
+    new_id = "".join(secrets.choice(_ID_LETTERS) for _ in range(8))
+    return f"ql_{new_id}_{secrets.token_urlsafe(32)}"
+
+
 def new_entry(
     name: str,
     roles: Iterable[str],
@@ -53,19 +59,17 @@ def new_entry(
     expires_at: datetime | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return a new key, which is kept nowhere, and its registry entry; raise InvalidRegistry for a bad argument."""
-    new_id = "".join(secrets.choice(_ID_LETTERS) for _ in range(8))
-    key = f"ql_{new_id}_{secrets.token_urlsafe(32)}"
+    key = new_key()
     entry = {
         "name": name,
-        "key_id": new_id,
-        "key_sha256": _digest(key),
+        **_proof_of(key),
         "roles": sorted(set(roles)),
         "types": None if types is None else sorted(set(types)),
         "max_priority": None if max_priority is None else max_priority.label,
         "expires_at": None if expires_at is None else timestamp(expires_at),
     }
     try:
-        _Entry.read(entry)
+        Entry.read(entry)
     except ValueError as invalid:
         raise InvalidRegistry(f"This key can't be made: {invalid}.") from None
     return key, entry
@@ -77,7 +81,7 @@ class Registry:
 
     #: The JSON as it was read, so that writing it back keeps the fields that a newer release put there.
     document: dict[str, Any]
-    _entries: dict[str, _Entry] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _entries: dict[str, Entry] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         listed = self.document.get("principals")
@@ -85,7 +89,7 @@ class Registry:
             raise _malformed('it needs a list called "principals"')
         for index, value in enumerate(listed):
             try:
-                entry = _Entry.read(value)
+                entry = Entry.read(value)
                 if entry.key_id in self._entries:
                     raise ValueError("key_id is that of an earlier entry")  # noqa: TRY301
             except ValueError as invalid:
@@ -110,6 +114,11 @@ class Registry:
             raise _malformed("it must be a JSON object")
         return cls(document)
 
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All keys, expired ones as well, in the order of the document."""
+        return tuple(self._entries.values())
+
     def __contains__(self, wanted: object) -> bool:
         return wanted in self._entries
 
@@ -133,15 +142,43 @@ class Registry:
         """Return this registry with one more entry; raise InvalidRegistry if it is malformed or its id is taken."""
         return type(self)({**self.document, "principals": [*self.document["principals"], entry]})
 
+    def without(self, key_ids: Collection[str]) -> Self:
+        """Return this registry without these keys; ids that it doesn't have are passed over."""
+        return self._changed(lambda entry: None if entry["key_id"] in key_ids else entry)
+
+    def with_expiry(self, key_ids: Collection[str], expires_at: datetime) -> Self:
+        """Return this registry with these keys ending by a moment at the latest; other ids are passed over."""
+        ending = {id for id in key_ids if id in self and not self._entries[id].has_expired(expires_at)}
+        return self._changed(
+            lambda entry: {**entry, "expires_at": timestamp(expires_at)} if entry["key_id"] in ending else entry
+        )
+
+    def with_successor(self, of: str, key: str, expires_at: datetime | None) -> Self:
+        """Return this registry with one more key that may do what the key with the id `of` may; raise InvalidRegistry.
+
+        Fields that this release doesn't know are taken over as well.
+        """
+        for entry in self.document["principals"]:
+            if entry["key_id"] == of:
+                ends = None if expires_at is None else timestamp(expires_at)
+                return self.with_entry({**entry, **_proof_of(key), "expires_at": ends})
+        raise InvalidRegistry(f"There is no key {of} to make another one of.")
+
+    def _changed(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Self:
+        changed = (change(entry) for entry in self.document["principals"])
+        return type(self)({**self.document, "principals": [entry for entry in changed if entry is not None]})
+
     def dump(self) -> str:
         """Return it as JSON text that people can edit."""
         return json.dumps(self.document, indent=2) + "\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
+    """One key: whose it is, and until when."""
+
     key_id: str
-    key_sha256: str
+    key_sha256: str = field(repr=False)
     principal: Principal
     #: The first moment at which the key no longer works; None is never.
     expires_at: datetime | None
@@ -165,6 +202,7 @@ class _Entry:
         )
 
     def has_expired(self, now: datetime) -> bool:
+        """Say whether the key no longer works."""
         return self.expires_at is not None and now >= self.expires_at
 
 
@@ -209,6 +247,10 @@ def _moment(value: object) -> datetime | None:
         return parse_timestamp(value if isinstance(value, str) else "")
     except (ValueError, OverflowError):
         raise ValueError("expires_at must be null or a time with its zone, such as 2026-01-31T12:00:00.000Z") from None
+
+
+def _proof_of(key: str) -> dict[str, Any]:
+    return {"key_id": key_id(key), "key_sha256": _digest(key)}
 
 
 def _digest(key: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import sqlite3
+import tempfile
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from queuelog.errors import DatabaseCorrupt, NotADatabase, StorageBusy, StorageUnavailable
 from queuelog.store import migrations
@@ -15,11 +16,23 @@ from queuelog.store.failures import is_sound
 from queuelog.store.network_file import NetworkFile
 from queuelog.store.takeover import beside, is_shared
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 #: What SQLite keeps beside a database: part of it, and the ruin of another one in its place.
 COMPANIONS = ("-journal", "-shm", "-wal")
+
+
+def take(source: Path, copy: Path) -> int:
+    """Copy a queue's file, which may be in use, whole or not at all, and check the copy; return how many jobs it holds.
+
+    Raises StorageError, FileExistsError rather than overwrite anything, and OSError if the copy can't be written.
+    """
+    if copy.exists():
+        raise FileExistsError(f"{copy} is there already: name another file.")
+    with tempfile.TemporaryDirectory(dir=copy.parent, prefix=f"{copy.name}-") as directory:
+        unchecked = Path(directory) / copy.name
+        copy_file(source, unchecked)
+        jobs = check(unchecked)
+        unchecked.rename(copy)
+    return jobs
 
 
 def copy_file(source: Path, copy: Path) -> None:
