@@ -67,7 +67,10 @@ sam-invoke: $(READY) ## Call one function there: FUNCTION=ClaimJobFunction EVENT
 
 .PHONY: key
 key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=… EXPIRES=… STACK=…]
-	@$(BIN)/python -m local.key
+	@$(BIN)/queuelog keys create \
+		$(if $(filter undefined,$(origin STACK)),--data-dir="$$DATA_DIR",--stack="$$STACK") $${ROLES+"--roles=$$ROLES"} \
+		$${TYPES+"--types=$$TYPES"} $${MAX_PRIORITY+"--max-priority=$$MAX_PRIORITY"} $${EXPIRES+"--expires=$$EXPIRES"} \
+		-- $${NAME+"$$NAME"}
 
 .PHONY: restore
 restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3://bucket/key

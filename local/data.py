@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local.errors import CannotStartError
-from local.key import NotWrittenError, create
 from queuelog import QueuelogError, Role, Store
 from queuelog.registry import Registry
+from queuelog_client.cli.registries import NotChangedError, create
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -101,7 +101,7 @@ class DataDirectory:
             Path(file.name).replace(self.keys)
         except OSError as error:
             raise CannotStartError(f"{self.keys} can't be written ({error.strerror}).") from error
-        except NotWrittenError as error:
+        except NotChangedError as error:
             raise CannotStartError(str(error)) from error
 
     def _require_registry(self) -> None:

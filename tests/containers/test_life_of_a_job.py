@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from local.key import create
 from queuelog import JobStatus, Queue, Store
+from queuelog_client.cli.registries import create
 from tests.http.support import EVENTS
 from tests.support import ROOT, admin, miscounted, query, unaccounted
 

@@ -24,7 +24,7 @@ import pytest
 from local.api import LocalApi
 from local.errors import CannotStartError
 from local.functions import FunctionFailedError
-from local.key import create
+from queuelog_client.cli.registries import create
 from tests import first_release
 from tests.support import SteppedClock, add_jobs
 
@@ -167,7 +167,7 @@ class Process:
                     "HOME": str(self.directory),
                     "PATH": os.defpath,
                     "PORT": "0",
-                    "PYTHONPATH": "layers/queuelog/python:functions:.",
+                    "PYTHONPATH": "layers/queuelog/python:functions:client:.",
                     **self.settings,
                 },
                 stdout=out,

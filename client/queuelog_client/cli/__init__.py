@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from queuelog_client.cli import look
+from queuelog_client.cli import keys, look
 from queuelog_client.cli.app import Commands
 
 
@@ -18,6 +18,7 @@ def commands() -> None:
 
 
 commands.add_command(look.explain)
+commands.add_command(keys.keys)
 
 
 def main() -> None:

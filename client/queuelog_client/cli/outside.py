@@ -1,0 +1,62 @@
+"""What a command needs besides the queue's API: the time, AWS, the queue's core, somebody to ask."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuelog_client.cli.app import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WRONG_SETTING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The world around a command; click's context may hold another one as its object."""
+
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    #: Makes a client of an AWS service; None is boto3's way.
+    client: Callable[..., Any] | None = None
+
+    def aws(self, service: str, **options: Any) -> Any:
+        """Return a client of an AWS service; raise Failed without boto3, and botocore's errors."""
+        if self.client is not None:
+            return self.client(service, **options)
+        try:
+            import boto3  # noqa: PLC0415  an extra of this package
+        except ImportError as error:
+            message = 'This needs boto3: pip install "./client[aws]", in a copy of the repository.'
+            raise Failed(message, exit_code=WRONG_SETTING) from error
+        client: Callable[..., Any] = boto3.Session().client
+        return client(service, **options)
+
+
+def outside() -> Outside:
+    """Return what the command that runs was given."""
+    found = click.get_current_context().find_object(Outside)
+    return found or Outside()
+
+
+def require_core() -> None:
+    """Raise Failed unless the queue's core is installed."""
+    try:
+        import queuelog  # noqa: F401, PLC0415  most commands do without it
+    except ImportError as error:
+        message = "This needs the queue's core: pip install ./layers/queuelog, in a copy of the repository."
+        raise Failed(message, exit_code=WRONG_SETTING) from error
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on if somebody at the terminal says so, or --yes did; raise click.Abort, click.UsageError."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Nobody is there to ask: say --yes.")
+    click.confirm(question, abort=True, err=True)
