@@ -74,7 +74,7 @@ key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=…
 
 .PHONY: restore
 restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3://bucket/key
-	@$(BIN)/python -m local.restore
+	@$(BIN)/queuelog restore --data-dir="$$DATA_DIR" -- $${FROM+"$$FROM"}
 
 .PHONY: test
 test: $(READY) ## Run the tests, with the coverage of the core and the client

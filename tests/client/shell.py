@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from click.testing import CliRunner
 
 from queuelog_client.cli import commands
 from queuelog_client.cli.outside import Outside
-from tests.support import START
+from tests.support import ROOT, START
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+    from pathlib import Path
+
+#: What make would take from the environment.
+VARIABLES = {"DATA_DIR", "EXPIRES", "FROM", "MAX_PRIORITY", "NAME", "ROLES", "STACK", "TYPES"}
 
 
 class Ran(NamedTuple):
@@ -34,3 +40,14 @@ def queuelog(
     world = Outside(now=now, client=client)
     result = runner.invoke(commands, [*map(str, arguments)], obj=world, prog_name="queuelog", catch_exceptions=False)
     return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def made_by_make(target: str, folder: Path, **variables: str) -> list[list[str]]:
+    """Run a target whose command only says what it was called with; return that."""
+    (folder / "queuelog").write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\n" "$each"; done; echo END\n')
+    (folder / "queuelog").chmod(0o755)
+    environ = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    command = ["make", "--silent", "--no-print-directory", "-C", str(ROOT), target, f"BIN={folder}", "READY="]
+    given = [f"{name}={value}" for name, value in variables.items()]
+    done = subprocess.run([*command, *given], env=environ, capture_output=True, text=True, check=True)
+    return [each.splitlines() for each in done.stdout.removesuffix("END\n").split("END\n")]

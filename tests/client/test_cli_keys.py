@@ -24,8 +24,8 @@ import authorize
 from queuelog import InvalidRegistry, JobPriority, Role
 from queuelog.registry import Registry, new_entry
 from queuelog_client.cli.registries import ATTEMPTS, MAX_SECRET_BYTES, create
-from tests.client.shell import Ran, queuelog
-from tests.support import PYTHONPATH, ROOT, START, SteppedClock, start_python
+from tests.client.shell import Ran, made_by_make, queuelog
+from tests.support import PYTHONPATH, START, SteppedClock, start_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,17 +291,6 @@ def test_keys_made_at_the_same_time_are_all_kept(data_dir: Path) -> None:
         done = list(pool.map(lambda _: subprocess.run(command, env=environ, check=True), range(4)))
     assert len(done) == 4
     assert len(read(data_dir).key_ids("a")) == 4
-
-
-def made_by_make(target: str, folder: Path, **variables: str) -> list[list[str]]:
-    """Run a target whose command only says what it was called with; return that."""
-    (folder / "queuelog").write_text('#!/bin/sh\nfor each in "$@"; do printf "%s\\n" "$each"; done; echo END\n')
-    (folder / "queuelog").chmod(0o755)
-    environ = {name: value for name, value in os.environ.items() if name not in {*OPTIONS, "NAME", "FROM"}}
-    command = ["make", "--silent", "--no-print-directory", "-C", str(ROOT), target, f"BIN={folder}", "READY="]
-    given = [f"{name}={value}" for name, value in variables.items()]
-    done = subprocess.run([*command, *given], env=environ, capture_output=True, text=True, check=True)
-    return [each.splitlines() for each in done.stdout.removesuffix("END\n").split("END\n")]
 
 
 def test_make_key_passes_on_what_it_is_given_as_it_is(tmp_path: Path) -> None:

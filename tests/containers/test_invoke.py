@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 from samcli.local.docker.utils import get_validated_container_client
 
 from local.data import DataDirectory
-from local.restore import restore
+from queuelog_client.cli.backups import restore
 from tests.house.template import source
 from tests.http.support import EVENTS, Answer, assert_documented
 from tests.http.test_events import STATUS
@@ -122,4 +122,4 @@ def test_the_backup_makes_a_copy_that_can_be_restored(
     made = call("back_up", **s3).answer
     assert list(made) == ["key", "bytes", "sha256"]
     target = DataDirectory(tmp_path / "restored").database
-    assert restore(f"s3://{BUCKET}/{made['key']}", target).jobs == 1
+    assert restore(f"s3://{BUCKET}/{made['key']}", target, boto3.client).jobs == 1

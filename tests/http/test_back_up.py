@@ -19,8 +19,8 @@ from boto3.exceptions import S3UploadFailedError
 from moto import mock_aws
 
 import back_up
-from local.restore import restore
 from queuelog import DatabaseCorrupt, JobStatus, Queue, StorageUnavailable, Store
+from queuelog_client.cli.backups import restore
 from tests.faults.kernel import full, refusing
 from tests.http.support import ROOT, success
 from tests.support import add_jobs, admin, query, start_python
@@ -113,7 +113,7 @@ def test_a_large_queue_goes_up_in_parts_and_comes_back_whole(api: Api, s3: S3Cli
     made = run(api)
     assert made["bytes"] > 16 * 1024 * 1024
     assert s3.head_object(Bucket=BUCKET, Key=KEY, PartNumber=1)["ContentLength"] == 8 * 1024 * 1024
-    assert restore(f"s3://{BUCKET}/{KEY}", tmp_path / "restored/queue.db").jobs == 301
+    assert restore(f"s3://{BUCKET}/{KEY}", tmp_path / "restored/queue.db", boto3.client).jobs == 301
 
 
 def test_a_damaged_queue_is_not_a_backup(api: Api, s3: S3Client, scratch: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_backup_that_is_made_while_4_processes_write_is_consistent(
     sizes = []
     for key in keys:
         restored = tmp_path / key / "queue.db"
-        sizes.append(restore(f"s3://{BUCKET}/{key}", restored).jobs)
+        sizes.append(restore(f"s3://{BUCKET}/{key}", restored, boto3.client).jobs)
         assert_consistent(restored)
     # They did write meanwhile, and each backup holds more than the one before.
     assert 2_000 <= sizes[0] < sizes[-1]

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from queuelog_client.cli.app import Failed, json_option
 from queuelog_client.cli.output import show_json, show_table
-from queuelog_client.cli.outside import WRONG_SETTING, confirm, outside, require_core
+from queuelog_client.cli.outside import WRONG_SETTING, Given, confirm, outside, require_core
 from queuelog_client.job import JobPriority, timestamp
 
 if TYPE_CHECKING:
@@ -27,18 +27,6 @@ A_MOMENT = (
     "must be a number of days, hours or minutes from now, such as 90d, 12h or 30m, "
     "or a time with its zone, such as 2026-12-31T00:00:00Z"
 )
-
-
-class Given(click.ParamType):
-    """A text that isn't empty: --types=$UNSET would otherwise open every type."""
-
-    name = "text"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text without blanks around it."""
-        if not value.strip():
-            self.fail("is empty: give it a value or leave it out.", param, ctx)
-        return value.strip()
 
 
 class Listed(Given):

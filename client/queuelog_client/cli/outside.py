@@ -1,4 +1,4 @@
-"""What a command needs besides the queue's API: the time, AWS, the queue's core, somebody to ask."""
+"""What looking after a queue needs besides its API: the time, AWS, the queue's core, somebody to ask."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WRONG_SETTING = 2
+
+
+class Given(click.ParamType):
+    """A text that isn't empty: --types=$UNSET would otherwise open every type."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text without blanks around it."""
+        if not value.strip():
+            self.fail("is empty: give it a value or leave it out.", param, ctx)
+        return value.strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,32 @@
-"""`make restore`: a backup takes the place of the local queue, or nothing is changed."""
+"""`queuelog restore`: a backup takes the place of a queue, or nothing is changed; and `queuelog backup`."""
 
 from __future__ import annotations
 
-import os
+import io
+import json
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from botocore.response import StreamingBody
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from local.api import LocalApi
-from local.restore import NotRestoredError, main, restore
 from queuelog import NewJob, Queue, Store
+from queuelog_client.cli import backups
+from queuelog_client.cli.backups import NotRestoredError, Restored
 from tests import first_release
-from tests.support import ROOT, SteppedClock, add_jobs, admin, query
+from tests.client.shell import made_by_make, queuelog
+from tests.support import START, SteppedClock, add_jobs, admin, query, start_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from botocore.config import Config
     from mypy_boto3_s3 import S3Client
 
 BUCKET = "queuelog-backups"
@@ -58,6 +62,10 @@ def backup(tmp_path: Path) -> Path:
     store.back_up(copy)
     store.close()
     return copy
+
+
+def restore(source: str, target: Path) -> Restored:
+    return backups.restore(source, target, boto3.client)
 
 
 def make_queue(path: Path, jobs: int) -> None:
@@ -139,8 +147,9 @@ def leave_a_log(path: Path) -> None:
         "[queue.enqueue(NewJob(type='email')) for _ in range(9)]\n"
         "os._exit(0)"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(("layers/queuelog/python", "functions", "."))}
-    subprocess.run([sys.executable, "-c", code, str(path)], env=environment, cwd=ROOT, check=True)
+    process = start_python("-c", code, str(path))
+    process.communicate(timeout=60)
+    assert process.returncode == 0
     assert path.with_name(path.name + "-wal").stat().st_size > 0
 
 
@@ -163,8 +172,13 @@ def test_a_ruined_queue_is_put_aside_as_it_is(target: Path, backup: Path) -> Non
     assert count(target) == 5
 
 
-def test_nothing_to_restore_is_refused(target: Path) -> None:
-    assert_refused("", target, "FROM=a file, or FROM=s3://bucket/key")
+@pytest.mark.parametrize(("source", "sentence"), [((), "Missing argument 'SOURCE'"), ((" ",), "'SOURCE': is empty")])
+def test_nothing_to_restore_is_refused(target: Path, source: tuple[str, ...], sentence: str) -> None:
+    before = everything_in(target.parent)
+    ran = queuelog("restore", f"--file={target}", *source)
+    assert (ran.code, ran.out) == (2, "")
+    assert sentence in ran.sentence
+    assert everything_in(target.parent) == before
 
 
 def test_a_missing_file_is_refused(target: Path, tmp_path: Path) -> None:
@@ -249,29 +263,125 @@ def assert_refused(source: str, target: Path, reason: str) -> None:
     assert everything_in(target.parent) == before
 
 
-def test_the_command_says_what_it_did_or_why_not(
-    tmp_path: Path,
-    target: Path,
-    backup: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("FROM", str(backup))
-    assert main() == 0
-    assert capsys.readouterr() == (
+def test_the_command_says_what_it_did_or_why_not(tmp_path: Path, target: Path, backup: Path) -> None:
+    where = f"--data-dir={tmp_path / 'data'}"
+    assert queuelog("restore", backup, where) == (
+        0,
         f"{target} now holds the 5 jobs of {backup}.\nWhat was there before is in {target}.before-restore-1.\n",
         "",
     )
-    monkeypatch.setenv("FROM", str(tmp_path / "none.db"))
-    assert main() == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"{tmp_path / 'none.db'} was not restored. ")
+    code, out, err = queuelog("restore", tmp_path / "none.db", where)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"Error: {tmp_path / 'none.db'} was not restored. ")
     assert err.count("\n") == 1
-    monkeypatch.delenv("FROM")
-    assert main() == 1
     assert count(target) == 5
+    for file in ("queue.db", "other.db"):
+        ran = queuelog("restore", backup, f"--file={tmp_path / 'data' / file}", "--json")
+        kept = None if file == "other.db" else f"{target}.before-restore-2"
+        assert json.loads(ran.out) == {"file": str(tmp_path / "data" / file), "jobs": 5, "kept": kept}
+
+
+def test_one_queue_is_named(tmp_path: Path, target: Path, backup: Path) -> None:
+    ran = queuelog("restore", backup, f"--file={target}", f"--data-dir={tmp_path}")
+    assert (ran.code, ran.sentence) == (2, "Error: --file and --data-dir name two queues: give one.")
+
+
+def test_make_restore_passes_on_what_it_is_given(tmp_path: Path) -> None:
+    assert made_by_make("restore", tmp_path, FROM="s3://b/k y", DATA_DIR="here") == [
+        ["restore", "--data-dir=here", "--", "s3://b/k y"]
+    ]
+    assert made_by_make("restore", tmp_path) == [["restore", "--data-dir=.local", "--"]]
+
+
+def test_a_queue_in_use_is_copied_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    store = Store(tmp_path / "queue.db")
+    queue = Queue(store).bound(admin())
+    for _ in range(4):
+        queue.enqueue(NewJob(type="email"))
+    copy = tmp_path / "copy.db"
+    assert queuelog("backup", copy, f"--data-dir={tmp_path}") == (0, f"{copy} holds 4 jobs.\n", "")
+    assert count(copy) == 4
+    before = copy.read_bytes()
+    again = queuelog("backup", copy, f"--data-dir={tmp_path}")
+    assert again == (1, "", f"Error: {copy} is there already: name another file.\n")
+    assert copy.read_bytes() == before
+    as_json = queuelog("backup", tmp_path / "json.db", f"--file={tmp_path / 'queue.db'}", "--json")
+    assert json.loads(as_json.out) == {"copy": str(tmp_path / "json.db"), "jobs": 4}
+    store.close()
+
+
+@pytest.mark.parametrize("file", ["missing.db", "garbage"])
+def test_what_is_no_queue_is_not_copied(tmp_path: Path, file: str) -> None:
+    (tmp_path / "garbage").write_bytes(b"no such thing" * 1_000)
+    ran = queuelog("backup", tmp_path / "copy.db", f"--file={tmp_path / file}")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"Error: {tmp_path / file} was not copied. ")
+    assert [each.name for each in tmp_path.iterdir()] == ["garbage"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("copy.db", "--stack=queue")])
+def test_a_backup_goes_to_one_place(arguments: tuple[str, ...]) -> None:
+    ran = queuelog("backup", *arguments)
+    assert ran.code == 2
+    assert "Say where to" in ran.sentence
+
+
+class Stack:
+    """What AWS answers for a stack; the stubs check requests and answers against its own models."""
+
+    def __init__(self) -> None:
+        self.clients = {name: boto3.client(name, region_name="eu-central-1") for name in ("cloudformation", "lambda")}
+        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
+        for stub in self.stubs.values():
+            stub.activate()
+        for name, id in (("BackUpFunction", "queue-BackUpFunction-1"), ("BackupBucket", "queue-backups")):
+            detail = {
+                "LogicalResourceId": name,
+                "PhysicalResourceId": id,
+                "ResourceType": "AWS::Some::Thing",
+                "LastUpdatedTimestamp": START,
+                "ResourceStatus": "CREATE_COMPLETE",
+            }
+            asked = {"StackName": "queue", "LogicalResourceId": name}
+            self.stubs["cloudformation"].add_response("describe_stack_resource", {"StackResourceDetail": detail}, asked)
+
+    def answers(self, body: object, **more: str) -> None:
+        payload = StreamingBody(io.BytesIO(content := json.dumps(body).encode()), len(content))
+        asked = {"FunctionName": "queue-BackUpFunction-1"}
+        self.stubs["lambda"].add_response("invoke", {"StatusCode": 200, "Payload": payload, **more}, asked)
+
+    def client(self, name: str, config: Config | None = None) -> Any:
+        if name == "lambda":
+            # A backup takes up to 15 minutes, and a second one would be made if botocore asked again.
+            assert config is not None
+            assert config.read_timeout > 900  # type: ignore[attr-defined]
+            assert config.retries == {"total_max_attempts": 1}  # type: ignore[attr-defined]
+        return self.clients[name]
+
+
+def test_a_stack_backs_itself_up_and_says_where_to() -> None:
+    stack = Stack()
+    stack.answers({"key": "queue/2026-01-31.db", "bytes": 12_345, "sha256": "ab" * 32})
+    ran = queuelog("backup", "--stack=queue", client=stack.client)
+    said = f"s3://queue-backups/queue/2026-01-31.db holds 12,345 bytes, SHA-256 {'ab' * 32}.\n"
+    assert ran == (0, said, "")
+    stack = Stack()
+    stack.answers({"key": "k", "bytes": 1, "sha256": "c"})
+    as_json = queuelog("backup", "--stack=queue", "--json", client=stack.client)
+    assert json.loads(as_json.out) == {"address": "s3://queue-backups/k", "bytes": 1, "sha256": "c"}
+
+
+def test_a_stack_that_can_t_is_said_to_have_made_none() -> None:
+    stack = Stack()
+    stack.answers({"errorMessage": "The database file is damaged.", "errorType": "X"}, FunctionError="Unhandled")
+    ran = queuelog("backup", "--stack=queue", client=stack.client)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("Error: No backup of the stack queue was made: The database file is damaged. The log")
+    stack = Stack()
+    stack.stubs["lambda"].add_client_error("invoke", "AccessDeniedException", "no")
+    ran = queuelog("backup", "--stack=queue", client=stack.client)
+    assert ran.code == 1
+    assert "is known to be made: An error occurred (AccessDeniedException)" in ran.err
 
 
 def test_an_old_backup_is_brought_up_to_date_by_whoever_opens_it(tmp_path: Path, target: Path) -> None:
