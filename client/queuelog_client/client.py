@@ -77,6 +77,11 @@ class QueueClient:
     def __repr__(self) -> str:
         return f"QueueClient({self._transport.url!r})"
 
+    @property
+    def url(self) -> str:
+        """The API's address, without a slash or a door at its end."""
+        return self._transport.url
+
     def __enter__(self) -> Self:
         return self
 

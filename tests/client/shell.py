@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from click.testing import CliRunner
@@ -13,7 +14,6 @@ from tests.support import ROOT, START
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-    from pathlib import Path
 
 #: What make would take from the environment.
 VARIABLES = {"DATA_DIR", "EXPIRES", "FROM", "MAX_PRIORITY", "NAME", "ROLES", "STACK", "TYPES"}
@@ -33,11 +33,14 @@ class Ran(NamedTuple):
 
 
 def queuelog(
-    *arguments: object, now: Callable[[], datetime] = lambda: START, client: Callable[..., Any] | None = None
+    *arguments: object,
+    now: Callable[[], datetime] = lambda: START,
+    client: Callable[..., Any] | None = None,
+    mounts: Path = Path("/proc/self/mountinfo"),
 ) -> Ran:
-    """Run the command line in this process, with a clock and an AWS of the test's own."""
+    """Run the command line in this process, with a clock, an AWS and a list of mounts of the test's own."""
     runner = CliRunner(mix_stderr=False)
-    world = Outside(now=now, client=client)
+    world = Outside(now=now, client=client, mounts=mounts)
     result = runner.invoke(commands, [*map(str, arguments)], obj=world, prog_name="queuelog", catch_exceptions=False)
     return Ran(result.exit_code, result.stdout, result.stderr)
 

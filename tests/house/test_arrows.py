@@ -39,7 +39,7 @@ STORE_LEVELS = [
     ["local_file", "takeover"],
     ["network_file"],
     ["database"],
-    ["snapshots", "store"],
+    ["examination", "snapshots", "store"],
     ["__init__"],
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from queuelog_client.cli import files, keys, look
+from queuelog_client.cli import doctor, files, keys, look
 from queuelog_client.cli.app import Commands
 
 
@@ -19,6 +19,7 @@ def commands() -> None:
 
 commands.add_command(look.explain)
 commands.add_command(keys.keys)
+commands.add_command(doctor.doctor)
 commands.add_command(files.backup)
 commands.add_command(files.restore)
 

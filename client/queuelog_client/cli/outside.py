@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,6 +37,8 @@ class Outside:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     #: Makes a client of an AWS service; None is boto3's way.
     client: Callable[..., Any] | None = None
+    #: Where Linux says what is mounted.
+    mounts: Path = Path("/proc/self/mountinfo")
 
     def aws(self, service: str, **options: Any) -> Any:
         """Return a client of an AWS service; raise Failed without boto3, and botocore's errors."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 #: Linux's names of file systems that several hosts may share, or that lack a local disk's locks and shared memory.
 #: FUSE has many names after its dot; all are treated alike, since the kernel knows nothing of what is behind them.
@@ -30,6 +31,13 @@ NETWORK_TYPES = frozenset(
 )
 
 
+class Mount(NamedTuple):
+    """A mounted file system: Linux's name of its type, and the options."""
+
+    kind: str
+    options: frozenset[str]
+
+
 def is_network_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
     """Say whether `path` lies on a file system that other hosts may share.
 
@@ -41,19 +49,27 @@ def is_network_file_system(path: Path, mounts: Path = Path("/proc/self/mountinfo
 
 def file_system_type(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
     """Return Linux's name of the file system that holds `path`, such as ext4 or nfs4; None where there is no /proc."""
+    found = mount_of(path, mounts)
+    return None if found is None else found.kind
+
+
+def mount_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> Mount | None:
+    """Return how the file system that holds `path` is mounted; None where there is no /proc."""
+    # Names of files are bytes; the kernel escapes blanks in them, but no other letter that Python splits at.
     try:
-        # Names of files are bytes; the kernel escapes blanks in them, but no other letter that Python splits at.
         lines = os.fsdecode(mounts.read_bytes()).rstrip("\n").split("\n")
     except OSError:
         return None
     wanted = os.path.realpath(path)
-    best, kind = "", None
+    best, found = "", None
     for line in lines:
-        # Fields as in proc(5): the fifth is the mount point; the type follows a lone hyphen after optional fields.
+        # Fields as in proc(5): the fifth is the mount point, the sixth its options; after a lone hyphen follow the type
+        # and, in the end, the file system's own options.
         before, _, after = line.partition(" - ")
-        mount_point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split(" ")[4])
+        fields, (kind, *_, own) = before.split(" "), after.split(" ")
+        mount_point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
         inside = wanted == mount_point or wanted.startswith(mount_point.rstrip("/") + "/")
         # The last of equal mount points wins: it was mounted over the others.
         if inside and len(mount_point) >= len(best):
-            best, kind = mount_point, after.split(" ")[0]
-    return kind
+            best, found = mount_point, Mount(kind, frozenset([*fields[5].split(","), *own.split(",")]))
+    return found

@@ -49,6 +49,7 @@ def load() -> tuple[Migration, ...]:
     return tuple(sorted(found))
 
 
+LEASES = Version(1, 1)
 #: Migrations that must look at every row: the sweep applies them, for no request has the time.
 COUNTS = Version(1, 2)
 GROWING = frozenset({COUNTS})
