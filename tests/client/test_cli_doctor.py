@@ -220,6 +220,22 @@ def test_a_log_that_was_cut_is_found_and_nothing_that_shows_it_is_touched(data_d
     assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {"wal": "fault", "integrity": "warning"}
 
 
+def test_a_log_whose_pages_are_all_in_the_file_may_be_cut(data_dir: Path, disk: Path) -> None:
+    path = data_dir / "queue.db"
+    code = (
+        "import os, sqlite3, sys\n"
+        "caller = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "caller.execute('CREATE TABLE other (name)')\n"
+        "caller.execute('PRAGMA wal_checkpoint(PASSIVE)').fetchall()\n"
+        "os._exit(0)"
+    )
+    start_python("-c", code, str(path)).communicate(timeout=60)
+    os.truncate(data_dir / "queue.db-wal", 5_000)
+    assert "wal" not in {
+        c for c, level in examine(f"--data-dir={data_dir}", mounts=disk).bad().items() if level == "fault"
+    }
+
+
 def test_a_log_that_is_none_or_ends_too_early_is_found(data_dir: Path, disk: Path) -> None:
     path, log = data_dir / "queue.db", data_dir / "queue.db-wal"
     leave_a_log(path)

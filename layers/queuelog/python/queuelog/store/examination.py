@@ -145,13 +145,16 @@ def _content(connection: sqlite3.Connection, leases_ended_before: datetime) -> C
 
 
 def _frames_known(path: Path) -> int:
+    """Return how many frames the index of a WAL knows, 0 when the file itself has all that they hold."""
     index = beside(path, "-shm")
     if index.is_symlink() or not index.exists():
         return 0
     with index.open("rb") as file:
-        start = file.read(96)
+        start = file.read(100)
     # Two copies of one header (https://sqlite.org/walformat.html, section 2.1); while they differ it is being written.
-    if len(start) < 96 or start[:48] != start[48:] or not start[12]:
+    if len(start) < 100 or start[:48] != start[48:96] or not start[12]:
         return 0
     (frames,) = struct.unpack_from("=I", start, 16)
-    return int(frames)
+    # What a checkpoint has moved into the file is lost to nobody.
+    (moved,) = struct.unpack_from("=I", start, 96)
+    return int(frames) if frames > moved else 0
