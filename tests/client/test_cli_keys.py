@@ -245,7 +245,7 @@ def test_a_malformed_registry_is_left_as_it_is(data_dir: Path, text: bytes, argu
     path.write_bytes(text)
     code, out, err = keys(data_dir, *arguments)
     assert (code, out) == (1, "")
-    assert err.startswith(f"Error: Nothing was changed: {path}: ")
+    assert err.startswith(f"Error: {path} can't be used. ")
     assert err.count("\n") == 1
     assert path.read_bytes() == text
 
@@ -408,7 +408,7 @@ def test_a_stack_that_is_not_there_is_one_sentence(account: Account) -> None:
     account.stacks.add_client_error("describe_stack_resource", "ValidationError", "Stack 'nope' does not exist")
     code, out, err = account.run("keys", "create", "mine", "--roles=worker", "--stack=nope")
     assert (code, out) == (1, "")
-    assert err.startswith("Error: Nothing was changed in the secret of the stack nope: ")
+    assert err.startswith("Error: The secret of the stack nope was not changed: ")
     assert "Stack 'nope' does not exist" in err
     assert err.count("\n") == 1
 
@@ -682,13 +682,19 @@ def test_a_change_whose_answer_was_lost_is_made_once(account: Account) -> None:
     [
         ("queuelog", ("keys", "list"), "pip install ./layers/queuelog"),
         ("boto3", ("keys", "list", "--stack=queue"), 'pip install "./client[aws]"'),
+        ("boto3", ("backup", "--stack=queue"), 'pip install "./client[aws]"'),
+        ("boto3", ("restore", "s3://bucket/key"), 'pip install "./client[aws]"'),
+        ("queuelog", ("backup", "copy.db"), "pip install ./layers/queuelog"),
+        ("queuelog", ("restore", "copy.db"), "pip install ./layers/queuelog"),
+        ("queuelog", ("doctor", "--file=queue.db"), "pip install ./layers/queuelog"),
     ],
 )
 def test_what_is_not_installed_is_said_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, missing: str, arguments: tuple[str, ...], advice: str
 ) -> None:
     # None is what import takes for "there is no such module".
-    monkeypatch.setitem(sys.modules, missing, None)
+    for name in {missing, "botocore"} if missing == "boto3" else {missing}:
+        monkeypatch.setitem(sys.modules, name, None)
     ran = queuelog(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert advice in ran.err

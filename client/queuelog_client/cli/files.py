@@ -7,7 +7,7 @@ from click.core import ParameterSource
 
 from queuelog_client.cli.app import Failed, json_option
 from queuelog_client.cli.output import show_json
-from queuelog_client.cli.outside import Given, outside, require_core
+from queuelog_client.cli.outside import Given, outside, require_aws, require_core
 
 A_PATH = click.Path(path_type=Path)
 data_dir_option = click.option(
@@ -34,6 +34,7 @@ def backup(*, copy: Path | None, file: Path | None, data_dir: Path, stack: str |
         raise click.UsageError("Say where to: a file for a local queue's copy, or --stack for a backup in its bucket.")
     try:
         if stack:
+            require_aws()
             stored = backups.copy_stack(stack, outside().aws)
             if as_json:
                 show_json(stored)
@@ -63,6 +64,8 @@ def restore(*, source: str, file: Path | None, data_dir: Path, as_json: bool) ->
     from queuelog_client.cli import backups  # noqa: PLC0415
 
     target = database_of(file, data_dir)
+    if source.startswith("s3://"):
+        require_aws()
     try:
         restored = backups.restore(source, target, outside().aws)
     except backups.NotRestoredError as error:

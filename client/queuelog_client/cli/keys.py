@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from queuelog_client.cli.app import Failed, json_option
 from queuelog_client.cli.output import show_json, show_table
-from queuelog_client.cli.outside import WRONG_SETTING, Given, confirm, outside, require_core
+from queuelog_client.cli.outside import WRONG_SETTING, Given, confirm, outside, require_aws, require_core
 from queuelog_client.job import JobPriority, timestamp
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def with_registry(command: AnyFunction) -> Callable[..., Any]:
 
         if stack and click.get_current_context().get_parameter_source("data_dir") is ParameterSource.COMMANDLINE:
             raise click.UsageError("--stack and --data-dir name two registries: give one.")
+        if stack:
+            require_aws()
         place = RegistrySecret(stack, outside().aws) if stack else RegistryFile(data_dir / "principals.json")
         try:
             return command(place=place, **given)

@@ -41,14 +41,11 @@ class Outside:
     mounts: Path = Path("/proc/self/mountinfo")
 
     def aws(self, service: str, **options: Any) -> Any:
-        """Return a client of an AWS service; raise Failed without boto3, and botocore's errors."""
+        """Return a client of an AWS service; raise botocore's errors."""
         if self.client is not None:
             return self.client(service, **options)
-        try:
-            import boto3  # noqa: PLC0415  an extra of this package
-        except ImportError as error:
-            message = 'This needs boto3: pip install "./client[aws]", in a copy of the repository.'
-            raise Failed(message, exit_code=WRONG_SETTING) from error
+        import boto3  # noqa: PLC0415  an extra of this package
+
         client: Callable[..., Any] = boto3.Session().client
         return client(service, **options)
 
@@ -65,6 +62,15 @@ def require_core() -> None:
         import queuelog  # noqa: F401, PLC0415  most commands do without it
     except ImportError as error:
         message = "This needs the queue's core: pip install ./layers/queuelog, in a copy of the repository."
+        raise Failed(message, exit_code=WRONG_SETTING) from error
+
+
+def require_aws() -> None:
+    """Raise Failed unless boto3 is installed."""
+    try:
+        import boto3  # noqa: F401, PLC0415  an extra of this package
+    except ImportError as error:
+        message = 'This needs boto3: pip install "./client[aws]", in a copy of the repository.'
         raise Failed(message, exit_code=WRONG_SETTING) from error
 
 

@@ -57,12 +57,12 @@ class RegistryFile:
 
     def read(self) -> Registry:
         """Return the registry; raise NotChangedError."""
-        with self._named("could not be read"):
+        with self._named("{} could not be read"):
             return self._parsed()
 
     def change(self, change: Change) -> Registry:
         """Change the registry, which is made if missing; raise NotChangedError."""
-        with self._named("could not be written"):
+        with self._named("Nothing was changed: {} could not be written"):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self._path.with_name(self._path.name + ".lock")):
                 before = self._parsed()
@@ -79,9 +79,9 @@ class RegistryFile:
         try:
             yield
         except OSError as error:
-            raise NotChangedError(f"Nothing was changed: {self._path} {failure} ({error.strerror}).") from error
+            raise NotChangedError(f"{failure.format(self._path)} ({error.strerror}).") from error
         except (InvalidRegistry, UnicodeDecodeError) as error:
-            raise NotChangedError(f"Nothing was changed: {self._path}: {error}") from error
+            raise NotChangedError(f"{self._path} can't be used. {error}") from error
 
 
 class RegistrySecret:
@@ -97,12 +97,12 @@ class RegistrySecret:
 
     def read(self) -> Registry:
         """Return the registry; raise NotChangedError."""
-        with self._named():
+        with self._named("could not be read"):
             return self._current()[1]
 
     def change(self, change: Change) -> Registry:
         """Change the registry; raise NotChangedError."""
-        with self._named():
+        with self._named("was not changed"):
             return self._change(change)
 
     def _change(self, change: Change) -> Registry:
@@ -150,7 +150,7 @@ class RegistrySecret:
         return self._found
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _named(self, failure: str) -> Iterator[None]:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
         try:
@@ -161,7 +161,7 @@ class RegistrySecret:
             if self._has_begun_to_write and not is_refusal:
                 message = f"It isn't known whether {self.name} was changed: look at it with queuelog keys list. {error}"
             else:
-                message = f"Nothing was changed in {self.name}: {error}"
+                message = f"The secret of the stack {self._stack} {failure}: {error}"
             raise NotChangedError(message) from error
 
 
