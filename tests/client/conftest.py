@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import ssl
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, settings
 
 from local.api import LocalApi
@@ -13,6 +19,7 @@ from tests.support import SteppedClock, directory_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # The same examples at every run, so that a failure is everyone's; and no deadline, since machines differ.
 settings.register_profile("queuelog", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,3 +61,32 @@ def alone() -> Iterator[Wire]:
     """The same with nothing behind it: it has to be told every answer."""
     with Wire(None) as wire:
         yield wire
+
+
+@pytest.fixture
+def impostor(tmp_path: Path) -> Iterator[str]:
+    """The address of a server whose certificate nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = tmp_path / "server.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    pem.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    with Wire(None) as wire:
+        wire.encrypt(context)
+        yield wire.url.replace("http://127.0.0.1", "https://localhost")

@@ -268,19 +268,29 @@ def test_a_newer_major_release_s_file_is_found_and_an_older_one_s_is_no_fault(da
 
 def test_a_file_that_this_user_may_not_write_is_found(data_dir: Path, disk: Path) -> None:
     (data_dir / "queue.db").chmod(0o444)
-    for each in (data_dir, data_dir / "principals.json"):
-        each.chmod(0o755)
+    (data_dir / "principals.json").chmod(0o444)
+    data_dir.chmod(0o555)
     with unprivileged():
         report = examine(f"--data-dir={data_dir}", mounts=disk)
     assert report["permissions"][0] == report["locks"][0] == "fault"
     assert "can't be written by user" in report["permissions"][1]
     assert report["privacy"][0] == "warning"
-    (data_dir / "queue.db").chmod(0o400)
-    (data_dir / "principals.json").chmod(0o400)
-    os.chown(data_dir / "queue.db", 0, 0)
+
+
+def test_files_that_this_user_may_not_read_are_found(data_dir: Path, disk: Path) -> None:
+    (data_dir / "queue.db").chmod(0)
+    (data_dir / "principals.json").chmod(0)
     with unprivileged():
         report = examine(f"--data-dir={data_dir}", mounts=disk)
     assert report["permissions"][0] == report["journal"][0] == report["registry"][0] == "fault"
+    assert "Permission denied" in report["journal"][1]
+
+
+def test_a_queue_is_looked_at_while_others_write_it(data_dir: Path, disk: Path) -> None:
+    with held(data_dir / "queue.db", "write"):
+        report = examine(f"--data-dir={data_dir}", mounts=disk)
+    assert report.bad() == {}
+    assert "3 jobs" in report["integrity"][1]
 
 
 def test_what_everyone_may_write_is_pointed_out(data_dir: Path, disk: Path) -> None:
@@ -418,6 +428,21 @@ def test_clocks_that_are_apart_are_found(api: Stack, wire: Wire, seconds: int, l
 def test_a_server_that_does_not_tell_the_time_is_a_warning(api: Stack, wire: Wire) -> None:
     wire.plan.append(Told(200, {"status": "ok"}))
     assert call(f"--url={wire.url}").bad() == {"clock": "warning"}
+
+
+def test_clocks_of_functions_that_are_apart_are_found(api: Stack) -> None:
+    # HTTP's Date comes from another clock.
+    api.api._functions._clock = SteppedClock(datetime.now(UTC) - timedelta(seconds=3600))
+    report = call("--verbs=sync")
+    assert report.bad() == {"functions-clock": "fault"}
+    assert "The functions' clock is 3,60" in report["functions-clock"][1]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_found(impostor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUELOG_API_KEY", "ql_key")
+    report = call(f"--url={impostor}")
+    assert report.bad() == {"reachable": "fault"}
+    assert "certificate is not valid" in report["reachable"][1]
 
 
 def test_an_api_that_lets_everyone_in_is_found(api: Stack, wire: Wire) -> None:

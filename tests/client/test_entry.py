@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import logging
 import pickle
-import ssl
 import traceback
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, RefreshableCredentials
 from botocore.exceptions import CredentialRetrievalError
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from queuelog_client import JobStatus, NewJob, NoAnswer, QueueClient, QueuelogError, Unauthorized, UnexpectedAnswer
 from tests.client.support import Sent, Told, Waits, Wire, problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KEY = "ql_abcdefgh_SECRETSECRETSECRET"
 URL = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
@@ -236,35 +227,6 @@ def test_whether_a_queue_is_well_is_asked_without_a_name(alone: Wire) -> None:
     client = QueueClient(f"{alone.url}/v1", auth="iam", region="eu-central-1", session=Session(None))
     assert [client.is_healthy(), client.is_healthy()] == [False, True]
     assert [(sent.method, sent.path) for sent in alone.sent] == [("GET", "/v1/health")] * 2
-
-
-@pytest.fixture
-def impostor(tmp_path: Path) -> Iterator[str]:
-    """The address of a server whose certificate nobody vouches for."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = tmp_path / "server.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    pem.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
-    with Wire(None) as wire:
-        wire.encrypt(context)
-        yield wire.url.replace("http://127.0.0.1", "https://localhost")
 
 
 def test_a_certificate_that_nobody_vouches_for_gets_no_key(impostor: str) -> None:

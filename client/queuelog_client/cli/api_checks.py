@@ -89,16 +89,18 @@ def _clock(check: str, date: str | None, before: datetime, after: datetime) -> F
     except ValueError:
         return warning(check, "The answer doesn't say when it was given.", "Compare the clocks by hand.")
     # It tells whole seconds, so that the server's time is within the one that begins with it.
-    return _apart(check, (server - after).total_seconds(), (server - before).total_seconds() + 1.0)
+    return _apart(
+        check, "The server's clock", (server - after).total_seconds(), (server - before).total_seconds() + 1.0
+    )
 
 
-def _apart(check: str, least: float, most: float) -> Finding:
+def _apart(check: str, whose: str, least: float, most: float) -> Finding:
     """Judge a clock that is ahead of ours by something between two numbers of seconds."""
     seconds = least if least > 0 else -most if most < 0 else 0.0
     which = "ahead of" if least > 0 else "behind"
     if seconds <= APART:
-        return ok(check, "The server's clock and this machine's agree.")
-    said = f"The server's clock is {seconds:,.0f} s {which} this machine's."
+        return ok(check, f"{whose} and this machine's agree.")
+    said = f"{whose} is {seconds:,.0f} s {which} this machine's."
     if seconds <= FAR_APART:
         return warning(check, said, "Set this machine's clock: run_at is read by the server's.")
     advice = "Set the clock that is wrong: times in jobs are off, and signatures fail five minutes apart."
@@ -233,6 +235,7 @@ class _Tour:
         after = self._now()
         self.clock = _apart(
             "functions-clock",
+            "The functions' clock",
             (beat.server_time - after).total_seconds(),
             (beat.server_time - before).total_seconds(),
         )
