@@ -256,6 +256,26 @@ def test_a_log_that_never_shrinks_is_found(data_dir: Path, disk: Path, monkeypat
     assert "never ends" in report["wal"][1]
 
 
+def test_a_transaction_that_is_half_done_is_left_to_whoever_comes_next(data_dir: Path, disk: Path) -> None:
+    path = data_dir / "queue.db"
+    query(path, "PRAGMA journal_mode = DELETE")
+    code = (
+        "import os, sqlite3, sys\n"
+        "caller = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "caller.execute('PRAGMA cache_size = 1')\n"
+        "caller.execute('BEGIN IMMEDIATE')\n"
+        "caller.execute('CREATE TABLE other (name)')\n"
+        "caller.execute('INSERT INTO other VALUES (zeroblob(1000000))')\n"
+        "os._exit(0)"
+    )
+    start_python("-c", code, str(path)).communicate(timeout=60)
+    before = everything_in(data_dir)
+    assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {"integrity": "warning"}
+    assert everything_in(data_dir) == before
+    assert query(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'other'") == [(0,)]
+    assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {}
+
+
 def test_a_newer_major_release_s_file_is_found_and_an_older_one_s_is_no_fault(data_dir: Path, disk: Path) -> None:
     query(data_dir / "queue.db", "PRAGMA user_version = 2000")
     assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {"schema": "fault"}

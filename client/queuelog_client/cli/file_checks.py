@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from queuelog.errors import InvalidRegistry, SchemaTooNew, StorageBusy, StorageError
+from queuelog.errors import InvalidRegistry, SchemaTooNew, StorageBusy, StorageError, StorageUnusable
 from queuelog.registry import Registry
 from queuelog.store import examination, snapshots
 from queuelog.store.file_system import NETWORK_TYPES, Mount, mount_of
@@ -54,6 +54,7 @@ def check_file(path: Path, now: datetime, mounts: Path) -> Iterator[Finding]:
     yield from _permissions(path)
     try:
         form = examination.form_of(path)
+        is_half_done = not form.is_wal and examination.is_half_done(path)
     except StorageError as error:
         yield fault("journal", str(error), RESTORE)
         return
@@ -61,6 +62,11 @@ def check_file(path: Path, now: datetime, mounts: Path) -> Iterator[Finding]:
         yield fault("journal", f"{path} can't be read ({error.strerror}).", "Let this user read it, or be another one.")
         return
     yield _journal(form, mount)
+    if is_half_done:
+        # To look inside would mean to roll it back.
+        said = "Not looked at: a transaction is half done, or its writer died."
+        yield warning("integrity", said, "Try again. Of a dead writer the next call undoes it.")
+        return
     log = _wal(path)
     yield log
     if log.level == "fault":
@@ -183,8 +189,8 @@ def _wal(path: Path) -> Finding:
     try:
         log = examination.log_of(path)
         for _ in range(3):
-            # A checkpoint between two looks makes it shorter than what was known of it.
-            if log is None or not log.lost_frames:
+            # A checkpoint between two looks makes it shorter than what was known of it, and a writer may be at work.
+            if log is None or not (log.lost_frames or log.is_torn):
                 break
             time.sleep(0.05)
             log = examination.log_of(path)
@@ -226,8 +232,12 @@ def _inside(path: Path, now: datetime) -> Iterator[Finding]:
         except StorageBusy as error:
             yield warning("integrity", f"Not looked at. {error}", "Try again in a quiet moment.")
             return
-        except (StorageError, OSError) as error:
+        except StorageUnusable as error:
             yield fault("integrity", f"The file can't be copied. {error}", RESTORE)
+            return
+        except (StorageError, OSError) as error:
+            advice = "See that this user may read it, and that its directory can be written."
+            yield fault("integrity", f"The file can't be copied. {error}", advice)
             return
     if content.faults:
         yield fault("integrity", f"The file is damaged: {'; '.join(content.faults)}.", RESTORE)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 #: What integrity_check says at the most.
 MOST_FAULTS = 5
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 _REFUSED = 3
@@ -85,6 +86,15 @@ def form_of(path: Path) -> Form:
     finally:
         os.close(descriptor)
     return Form(is_shared(path), None if header is None else header.is_wal)
+
+
+def is_half_done(path: Path) -> bool:
+    """Say whether a rollback journal beside a file holds a transaction that has not ended; raise OSError."""
+    journal = beside(path, "-journal")
+    if journal.is_symlink() or not journal.exists():
+        return False
+    with journal.open("rb") as file:
+        return file.read(len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC
 
 
 def log_of(path: Path) -> Log | None:
