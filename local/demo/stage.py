@@ -52,7 +52,7 @@ def _play(count: int, folder: Path, view: View, stop: threading.Event) -> Result
     view.say("starting the local API")
     # After the first word, for SAM CLI takes most of a second.
     from local.api import LocalApi  # noqa: PLC0415
-    from local.key import create  # noqa: PLC0415
+    from queuelog_client.cli.registries import create  # noqa: PLC0415
 
     api = LocalApi(folder)
     with api.data.open_log() as log, contextlib.redirect_stdout(log), api:
