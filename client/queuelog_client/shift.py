@@ -191,7 +191,8 @@ class Shift:
             self._hear(wait=0.0)
             while not self._is_over():
                 self._do_what_is_due(time.monotonic())
-                self._hear(self._time_left())
+                # What was due may have been a stop, and a worker that holds nothing has nobody to wait for.
+                self._hear(0.0 if self._is_over() else self._time_left())
         finally:
             for line in (self._claims, self._beats, self._sends):
                 line.close()

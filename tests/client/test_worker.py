@@ -666,6 +666,14 @@ def test_a_time_limit_leaves_the_grace_time_for_what_is_running(queue: InMemoryQ
     assert statuses(queue) == ["pending", "pending"]
 
 
+def test_a_time_limit_ends_a_worker_that_holds_nothing_before_its_grace_time(queue: InMemoryQueue) -> None:
+    worker = Worker(queue, Tasks({"email": lambda _: None}), grace=1_000)
+    idle = threading.Thread(target=worker.run, kwargs={"seconds": 1_000.05}, daemon=True)
+    idle.start()
+    idle.join(LONG)
+    assert not idle.is_alive()
+
+
 def new_shift(queue: WorkQueue, **options: Any) -> Any:
     defaults: dict[str, Any] = {
         "types": ["email"],
