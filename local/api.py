@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +102,12 @@ class LocalApi:
         }
 
 
+@cache
 def _read(template: Path) -> tuple[list[Function], Api, dict[str, Any]]:
-    """Return a template's functions, its API's routes with their authoriser, and the gateway's own answers."""
+    """Return a template's functions, its API's routes with their authoriser, and the gateway's own answers.
+
+    It is read once: SAM CLI takes longer for that than all the rest of a start, and tests make many.
+    """
     with warnings.catch_warnings():
         # SAM CLI calls what its own translator has deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
