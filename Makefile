@@ -6,6 +6,8 @@ export PORT ?= 3000
 export DATA_DIR ?= .local
 export SAM_CLI_TELEMETRY := 0
 export PYTHONPATH := layers/queuelog/python:functions:client:.
+# The tests start Python hundreds of times, which takes twice as long where it may not keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The newest Python that starts: a pyenv shim may be on the PATH for a version that isn't installed.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \

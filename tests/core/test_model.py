@@ -8,6 +8,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -57,6 +58,8 @@ PEOPLE = [
     Principal(name="1:role/Both", roles=frozenset({Role.PRODUCER, Role.WORKER}), worker_id="1:role/Both/b"),
     BOSS,
 ]
+# Every line that this runs has a test of its own, which is measured.
+pytestmark = pytest.mark.no_cover
 #: A claim takes back so many expired leases at the most, in an order that the model knows nothing of.
 MOST_JOBS = 10
 DAY = 86_400

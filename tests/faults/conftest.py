@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,25 +8,13 @@ import pytest
 import web.app
 from queuelog import Store
 from tests.faults.support import Site
-from tests.http.conftest import api, log
-from tests.support import directory_in_memory
+from tests.http.conftest import api, log, tmp_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.http.conftest import Log
     from tests.http.support import Api
 
-__all__ = ["api", "log"]
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    with directory_in_memory() as folder:
-        path = Path(folder)
-        # Unlike pytest's, for other users too: a fault of permissions needs one.
-        path.chmod(0o755)
-        yield path
+__all__ = ["api", "log", "tmp_path"]
 
 
 @pytest.fixture(params=[False, True], ids=["local", "network"])

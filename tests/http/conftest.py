@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -9,13 +10,27 @@ import pytest
 import health
 import web.app
 from tests.http.support import ROLE_ARNS, Api
-from tests.support import SteppedClock
+from tests.support import SteppedClock, directory_in_memory
 from web.settings import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from logging import StreamHandler
-    from pathlib import Path
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Return pytest's, but in memory: each of a thousand tests makes a database, and would wait for the disk."""
+    with directory_in_memory() as folder:
+        path = Path(folder)
+        # Unlike pytest's, for other users too: a fault of permissions needs one.
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(no_cover: None) -> None:
+    """Leave the coverage of the core and the client to their own tests: to trace these takes half as long again."""
 
 
 @pytest.fixture
