@@ -384,7 +384,7 @@ class Both(RuleBasedStateMachine):
 
 
 Both.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
-TestBoth = pytest.mark.no_cover(Both.TestCase)
+TestBoth = Both.TestCase
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
