@@ -76,7 +76,13 @@ def work(
         principal = queuelog.Principal(name="worker", roles=roles)
         queue = queuelog.Queue(queuelog.Store(Path(str(database)))).bound(principal)
     mortal = Mortal(queue, die_at)
-    worker = Worker(mortal, concurrency=run.pop("concurrency", 2), grace=run.pop("grace", 1.0), max_wait=0.05)
+    worker = Worker(
+        mortal,
+        concurrency=run.pop("concurrency", 2),
+        grace=run.pop("grace", 1.0),
+        lease_seconds=run.pop("lease_seconds", None),
+        max_wait=0.05,
+    )
 
     @worker.task("email")
     def quick(job: RunningJob) -> str:

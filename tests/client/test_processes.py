@@ -1,21 +1,21 @@
-"""Workers in real processes that are killed and stopped: a job ends once, and what is stopped holds nothing."""
+"""Workers in real processes that are killed and stopped: a job ends once, and what is stopped holds nothing.
+
+`-s` shows what happened.
+"""
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-from collections import Counter
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from queuelog_client import JobPriority, JobStatus, NewJob
+from queuelog_client import JobStatus, NewJob
 from tests.client.process import MOMENTS
-from tests.support import start_python
+from tests.client.processes import forking, lines, program, run, stop_under_load
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
     from tests.client.support import Stack
@@ -23,29 +23,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[subprocess.Popen[str]]:
-    process = start_python("-m", "tests.client.process", stdin=subprocess.PIPE)
-    yield process
-    process.communicate()
-    assert process.returncode == 0
-
-
-def lines(process: subprocess.Popen[str]) -> Iterator[list[str]]:
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield line.split()
-
-
-def run(forks: subprocess.Popen[str], **worker: Any) -> list[list[str]]:
-    """Let a worker live, and return what it told."""
-    assert forks.stdin is not None
-    forks.stdin.write(json.dumps(worker) + "\n")
-    forks.stdin.flush()
-    told = []
-    for words in lines(forks):
-        told.append(words)
-        if words[0] == "over":
-            return told
-    raise AssertionError("the process ended")
+    with forking() as process:
+        yield process
 
 
 def target(stack: Stack, kind: str) -> dict[str, str]:
@@ -78,47 +57,13 @@ def test_a_worker_that_is_killed_at_any_moment_of_a_job_loses_none_and_ends_none
         was_held = left[job.id].status is JobStatus.RUNNING
         assert outcomes == (["lease_expired", "completed"] if was_held else ["completed"])
         assert job.lease_expiries == was_held
-
-
-@contextmanager
-def program(**worker: Any) -> Iterator[subprocess.Popen[str]]:
-    process = start_python("-m", "tests.client.process", json.dumps(worker))
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    expired = sum(job.lease_expiries for job in jobs)
+    print(f"\nkill -9 {moment}: {len(jobs)} jobs, each completed once; {expired} leases ended")
 
 
 @pytest.mark.parametrize("kind", ["client", "core"])
 def test_a_worker_that_is_stopped_under_load_leaves_no_job_to_its_lease(stack: Stack, kind: str) -> None:
-    endless = [NewJob(type="pdf", priority=JobPriority.MEDIUM)] * 3
-    stack.producer.enqueue_jobs([*endless, *[NewJob(type="email", priority=JobPriority.LOW)] * 97])
-    with program(**target(stack, kind), concurrency=6, grace=3) as process:
-        told = lines(process)
-        began = Counter[bool]()
-        while began[True] < 3 or began[False] < 10:
-            word, id = next(told)
-            assert word == "began"
-            began[int(id) <= 3] += 1
-        process.send_signal(signal.SIGTERM)
-        rest = list(told)
-        assert process.wait() == 0
-    assert rest[-1][0] == "tally"
-    claimed, completed, failed, released, lost = map(int, rest[-1][1:])
-    jobs = list(stack.admin.iterate())
-    assert Counter(job.status for job in jobs) == {
-        JobStatus.COMPLETED: completed,
-        JobStatus.PENDING: 100 - completed,
-    }
-    assert claimed == completed + released
-    assert (failed, lost) == (0, 0)
-    # The endless ones, and what a claim may have brought on the way.
-    assert released >= 3
-    assert completed >= 10
-    ended = Counter(attempt.outcome for job in jobs for attempt in stack.admin.attempts(job.id))
-    assert ended == {"completed": completed, "released": released}
-    assert {job.retry_count for job in jobs} == {0}
+    print(f"\n{kind}: {stop_under_load(stack.producer, stack.admin, target(stack, kind), grace=3)}")
 
 
 def test_a_second_signal_ends_the_grace_time(stack: Stack) -> None:
