@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -23,7 +22,8 @@ from queuelog import DatabaseCorrupt, JobStatus, Queue, StorageUnavailable, Stor
 from queuelog_client.cli.backups import restore
 from tests.faults.kernel import full, refusing
 from tests.http.support import ROOT, success
-from tests.support import add_jobs, admin, query, start_python
+from tests.race.racers import callers
+from tests.support import add_jobs, admin, query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,27 +178,14 @@ def test_a_backup_that_is_made_while_4_processes_write_is_consistent(
     monkeypatch.setattr(back_up, "store", store)
     Queue(store()).bound(admin()).list()
     add_jobs(path, 2_000, priority="(n % 4) * 10", type="'type-' || (n % 3)")
-    kind = "network" if network else "local"
-    writers = [
-        start_python("-m", "tests.race.caller", "live", kind, f"writer-{number}", stdin=subprocess.PIPE)
-        for number in range(WRITERS)
-    ]
-    try:
+    with callers("die_and_live", network, WRITERS, "writer-{}") as writers:
         for number, writer in enumerate(writers):
-            assert writer.stdin is not None
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-            writer.stdin.write(f"{path} {tmp_path / f'answers-{number}'}\n")
-            writer.stdin.flush()
+            writer.tell(path, str(tmp_path / f"answers-{number}"))
         for _ in range(5):
             time.sleep(0.3)
             api.clock.advance(seconds=60)
             run(api)
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.communicate()
-        store().close()
+    store().close()
     keys = sorted(each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"])
     assert len(keys) == 5
     sizes = []

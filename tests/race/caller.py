@@ -1,7 +1,8 @@
-"""One process of a race: python -m tests.race.caller ACTION local|network NAME.
+"""The processes of a race: python -m tests.race.caller ACTION local|network NAME:INPUT:OUTPUT…
 
-It says "ready", then acts on each line of its input (a path and a word of the race's own), and ends with the input.
-Each line of its output is something that the queue has acknowledged.
+They are forked off, since Python starts slowly, each with its end of two pipes for its input and its output. Each says
+"ready", then acts on each line of its input (a path and a word of the race's own), and ends with the input. Each line
+of its output is something that the queue has acknowledged.
 """
 
 from __future__ import annotations
@@ -100,11 +101,10 @@ ACTIONS: dict[str, Callable[[BoundQueue, str], None]] = {
     "claim_once": claim_once,
     "enqueue": enqueue,
     "enqueue_once": enqueue_once,
-    "live": live,
 }
 
 
-def main(action: str, network: str, name: str) -> None:
+def act(action: str, network: str, name: str) -> None:
     if action == "die_and_live":
         die_and_live(network, name)
         return
@@ -114,6 +114,24 @@ def main(action: str, network: str, name: str) -> None:
         store = Store(path, network=network == "network")
         ACTIONS[action](Queue(store).bound(everything(name)), word)
         store.close()
+
+
+def main(action: str, network: str, *racers: str) -> None:
+    children = []
+    for racer in racers:
+        name, *pipes = racer.split(":")
+        child = os.fork()
+        if child == 0:
+            for number, pipe in enumerate(map(int, pipes)):
+                os.dup2(pipe, number)
+            # Another's end would keep that one's pipe open when it is gone.
+            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            act(action, network, name)
+            return
+        children.append(child)
+        for pipe in map(int, pipes):
+            os.close(pipe)
+    sys.exit(max(os.waitpid(child, 0)[1] for child in children) != 0)
 
 
 if __name__ == "__main__":

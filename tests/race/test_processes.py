@@ -3,58 +3,21 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from queuelog import JobStatus, NewJob, Queue, Store
-from tests.support import add_jobs, admin, directory_in_memory, miscounted, query, start_python, unaccounted
+from tests.race.racers import PROCESSES, callers
+from tests.support import add_jobs, admin, directory_in_memory, miscounted, query, unaccounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROCESSES = 8
 KILLS = 80
-
-
-class Caller:
-    """One process of a race."""
-
-    def __init__(self, action: str, network: bool, name: str) -> None:
-        arguments = [action, "network" if network else "local", name]
-        self.process = start_python("-m", "tests.race.caller", *arguments, stdin=subprocess.PIPE)
-        self.output = self.process.stdout
-        self.input = self.process.stdin
-
-    def tell(self, path: Path, word: str) -> None:
-        assert self.input is not None
-        self.input.write(f"{path} {word}\n")
-        self.input.flush()
-
-    def line(self) -> str:
-        assert self.output is not None
-        line = self.output.readline()
-        assert line.endswith("\n"), "the process ended"
-        return line.rstrip("\n")
-
-
-@contextmanager
-def callers(action: str, network: bool, processes: int = PROCESSES, name: str = "process-{}") -> Iterator[list[Caller]]:
-    with ExitStack() as started:
-        found = []
-        for number in range(processes):
-            caller = Caller(action, network, name.format(number))
-            started.callback(caller.process.communicate)
-            found.append(caller)
-        for caller in found:
-            assert caller.line() == "ready"
-        yield found
-    assert [caller.process.returncode for caller in found] == [0] * processes
 
 
 @pytest.fixture(params=[False, True], ids=["local", "network"])
