@@ -28,6 +28,12 @@ To try it, paste this into another terminal; the last line completes job 1, so p
     -d '{{"type": "email", "payload": {{"to": "ada@example.com"}}}}'
   curl -iw '\\n' -X POST {url}/jobs/claim -H "X-Api-Key: $(key worker)"
   curl -iw '\\n' -X POST {url}/jobs/1/complete -H "X-Api-Key: $(key worker)"
+
+Or with the command line, as an admin; .venv/bin/queuelog --help lists its commands.
+
+  export QUEUELOG_URL={url} QUEUELOG_API_KEY="$(key admin)"
+  .venv/bin/queuelog enqueue email '{{"to": "ada@example.com"}}' --delay 1m
+  .venv/bin/queuelog jobs --watch
 """
 
 

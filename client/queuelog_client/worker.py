@@ -72,6 +72,10 @@ class Worker:
             raise ValueError(f"there is no task for {', '.join(missing)}" if missing else "there are no tasks")
         return types
 
+    @types.setter
+    def types(self, types: Collection[str] | None) -> None:
+        self._types = types
+
     def run(self, *, until_empty: bool = False, seconds: float | None = None, handle_signals: bool = True) -> Tally:
         """Work until stop is called or SIGTERM or SIGINT comes; return what was done.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import click
 
-from queuelog_client.cli import doctor, files, keys, look
+from queuelog_client.cli import change, completion, doctor, enqueue, files, keys, look, work
 from queuelog_client.cli.app import Commands
 
 
@@ -17,13 +20,28 @@ def commands() -> None:
     """
 
 
-commands.add_command(look.explain)
-commands.add_command(keys.keys)
-commands.add_command(doctor.doctor)
-commands.add_command(files.backup)
-commands.add_command(files.restore)
+for command in (
+    enqueue.enqueue,
+    look.jobs,
+    look.job,
+    look.explain,
+    change.cancel,
+    change.retry,
+    look.stats,
+    work.work,
+    keys.keys,
+    files.backup,
+    files.restore,
+    doctor.doctor,
+    completion.completion,
+):
+    commands.add_command(command)
 
 
 def main() -> None:
     """Run the command that the arguments name, and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without UTF-8 can't show everything.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     commands(prog_name="queuelog")

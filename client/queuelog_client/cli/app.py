@@ -1,22 +1,26 @@
 """What the commands share: the options that all have, and how a failure is told.
 
 Exit codes: 0 done, 1 refused or a fault was found, 2 a wrong argument or setting, 75 it may work later (EX_TEMPFAIL of
-sysexits.h).
+sysexits.h), 130 Ctrl-C, 141 whoever read the output has closed it.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from queuelog_client.cli.settings import connect
-from queuelog_client.errors import QueuelogError, TryAgain
+from queuelog_client.cli.output import printable
+from queuelog_client.cli.settings import connect, profile_names
+from queuelog_client.errors import InvalidRequest, QueuelogError, TryAgain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import IO
 
 AnyFunction = TypeVar("AnyFunction", bound="Callable[..., Any]")
@@ -24,63 +28,121 @@ AnyFunction = TypeVar("AnyFunction", bound="Callable[..., Any]")
 AS_JSON = "queuelog_client.json"
 FAILED = 1
 TEMPORARY = 75
+INTERRUPTED = 130
+BROKEN_PIPE = 141
 
 
 class Failed(click.ClickException):
     """What was asked for was not done; the message is a sentence, or several."""
+
+    #: How to tell it.
+    as_json = False
 
     def __init__(self, message: str, *, problem: str | None = None, exit_code: int = FAILED) -> None:
         super().__init__(message)
         self.problem = problem
         self.exit_code = exit_code
 
+    @classmethod
+    def because_of(cls, error: QueuelogError, *, after: str = "") -> Failed:
+        """Return what the queue's error is to a caller, with a sentence after it."""
+        return cls(
+            f"{sentence(error)} {after}".strip(),
+            problem=error.slug,
+            exit_code=TEMPORARY if isinstance(error, TryAgain) else FAILED,
+        )
+
     def show(self, file: IO[Any] | None = None) -> None:
         """Tell it on the standard error, in JSON if that was asked for."""
-        context = click.get_current_context(silent=True)
-        if context is None or not context.meta.get(AS_JSON):
-            super().show(file)
-            return
-        click.echo(json.dumps({"error": self.message, "problem": self.problem}), file=file, err=True)
+        if self.as_json:
+            click.echo(json.dumps({"error": self.message, "problem": self.problem}), file=file, err=True)
+        else:
+            click.echo(f"Error: {printable(self.message)}", file=file, err=True)
+
+
+def sentence(error: QueuelogError) -> str:
+    """Return what an error says; where the queue has found faults, these alone."""
+    if not isinstance(error, InvalidRequest) or not error.faults:
+        return str(error)
+    said = "; ".join(f"{fault.field} {fault.message}" for fault in error.faults)
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 class Commands(click.Group):
-    """Tells the queue's refusals as sentences."""
+    """Tells the queue's refusals as sentences, and all that goes wrong in JSON where that was asked for."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the arguments apart; raise Failed for wrong ones if JSON was asked for."""
+        # Looked for here, since an argument can be wrong before its option is reached.
+        ctx.meta[AS_JSON] = "--json" in args
+        with _told(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise Failed for what the queue refused."""
-        try:
+        with _told(ctx):
             return super().invoke(ctx)
-        except QueuelogError as error:
-            code = TEMPORARY if isinstance(error, TryAgain) else FAILED
-            raise Failed(str(error), problem=error.slug, exit_code=code) from error
+
+
+@contextmanager
+def _told(context: click.Context) -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        if isinstance(error, Failed) or not context.meta[AS_JSON]:
+            failed = error
+        else:
+            failed = Failed(error.format_message(), problem="usage", exit_code=error.exit_code)
+        if isinstance(failed, Failed):
+            failed.as_json = context.meta[AS_JSON]
+        raise failed from error.__cause__
+    except QueuelogError as error:
+        failed = Failed.because_of(error)
+        failed.as_json = context.meta[AS_JSON]
+        raise failed from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # What is left in the buffer would fail once more when the interpreter flushes it.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
 
 
 def json_option(command: AnyFunction) -> AnyFunction:
     """Add --json, as the argument as_json."""
-
-    def remember(context: click.Context, _: click.Parameter, value: bool) -> bool:  # noqa: FBT001  click calls it so
-        context.meta[AS_JSON] = value
-        return value
-
     return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        is_eager=True,
-        callback=remember,
-        help="Print JSON, for programs; errors too, on the standard error.",
+        "--json", "as_json", is_flag=True, help="Print JSON, for programs; errors too, on the standard error."
     )(command)
+
+
+def address_options(command: AnyFunction) -> AnyFunction:
+    """Add --profile, --url and --iam, which say what `connect` takes."""
+    for option in (
+        click.option("--iam", is_flag=True, help="Sign with AWS credentials in place of a key."),
+        click.option("--url", help="The API's address.  [env: QUEUELOG_URL]"),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            shell_complete=_profiles_that_begin,
+            help="A queue of profiles.toml.  [env: QUEUELOG_PROFILE]",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def queue_options(command: AnyFunction) -> Callable[..., Any]:
     """Add --profile, --url and --iam, and pass the client that they describe as the argument queue."""
 
-    @click.option("--profile", metavar="NAME", help="A queue of profiles.toml.  [env: QUEUELOG_PROFILE]")
-    @click.option("--url", help="The API's address.  [env: QUEUELOG_URL]")
-    @click.option("--iam", is_flag=True, help="Sign with AWS credentials in place of a key.")
+    @address_options
     @functools.wraps(command)
     def with_queue(*, profile: str | None, url: str | None, iam: bool, **given: Any) -> Any:
         with connect(profile=profile, url=url, iam=iam) as queue:
             return command(queue=queue, **given)
 
     return with_queue
+
+
+def _profiles_that_begin(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in profile_names() if name.startswith(incomplete)]

@@ -1,10 +1,14 @@
-"""How a command answers: JSON on one line for programs, tables and sentences for people."""
+"""How a command answers: JSON on one line for programs, tables and sentences for people.
+
+What a job holds is somebody else's text: nothing of it that a terminal would obey is printed as it is.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import datetime
+import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,10 +18,33 @@ from queuelog_client.job import JobPriority, timestamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+#: In a pipe no line is cut or folded.
+_ENDLESS = 1_000_000
+_UNITS = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes in the place of what is no character to be seen: controls, and what turns a line."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def as_line(value: Any) -> str:
+    """Return what the client returned as one line of JSON, with the names that the API has for it."""
+    text = json.dumps(plain(value), ensure_ascii=False)
+    if text.isprintable():
+        return text
+    # Only inside of strings can there be any.
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
 
 def show_json(value: Any) -> None:
-    """Print what the client returned as one line of JSON, with the names that the API has for it."""
-    click.echo(json.dumps(plain(value), ensure_ascii=False))
+    """Print what the client returned as one line of JSON."""
+    click.echo(as_line(value))
 
 
 def plain(value: Any) -> Any:
@@ -38,14 +65,70 @@ def plain(value: Any) -> Any:
     return value
 
 
-def show_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; in a pipe it is neither cut nor coloured."""
-    from rich.console import Console  # noqa: PLC0415  takes longer to import than a command takes
-    from rich.table import Table  # noqa: PLC0415
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, cut: str | None = None, numbers: bool = False
+) -> Table:
+    """Return a table to show, all of whose columns but the first may be numbers.
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    Where a terminal is too narrow, columns are folded; the one whose heading is `cut` is cut.
+    """
+    from rich.table import Table  # noqa: PLC0415  takes longer to import than a command takes
+    from rich.text import Text  # noqa: PLC0415
+
+    found = Table(box=None, pad_edge=False, header_style="bold")
+    for place, heading in enumerate(headings):
+        found.add_column(heading, overflow="fold", justify="right" if numbers and place else "left")
     for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)
+        cells = [
+            Text(printable(cell), no_wrap=True, overflow="ellipsis") if heading == cut else Text(printable(cell))
+            for heading, cell in zip(headings, row, strict=True)
+        ]
+        found.add_row(*cells)
+    return found
+
+
+def show_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, cut: str | None = None) -> None:
+    """Print a table; in a pipe it is neither cut nor coloured."""
+    show(table(headings, rows, cut=cut))
+
+
+def show(drawn: RenderableType) -> None:
+    """Print what rich can draw."""
+    there = console()
+    with there.capture() as captured:
+        there.print(drawn)
+    # Not by rich itself, which has its own way with a pipe that was closed.
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def console() -> Console:
+    """Return the terminal, or what takes its place."""
+    from rich.console import Console  # noqa: PLC0415
+
+    width = None if sys.stdout.isatty() else _ENDLESS
+    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def local_time(moment: datetime) -> str:
+    """Return a time in this machine's zone, to the second."""
+    return moment.astimezone().isoformat(" ", "seconds")
+
+
+def when(moment: datetime, now: datetime | None = None) -> str:
+    """Return how far a time is from now, in one unit: 5 min ago, in 2 h."""
+    seconds = (moment - (now or datetime.now(UTC))).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"in {length(seconds)}" if seconds > 0 else f"{length(-seconds)} ago"
+
+
+def length(seconds: float) -> str:
+    """Return a time's length in one unit: 5 min."""
+    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{int(seconds // size)} {unit}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: 1 job, 2,000 jobs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queuelog_client.cli.app import Failed, json_option, queue_options, sentence
+from queuelog_client.cli.output import counted, printable, show_json
+from queuelog_client.cli.values import JOB_ID, Moment
+from queuelog_client.errors import RequestRefused, TryAgain
+from queuelog_client.job import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from queuelog_client.client import QueueClient
+    from queuelog_client.job import Job
+
+#: What one request may retry.
+_MOST_RETRIED = 1_000
+
+
+@click.command()
+@click.argument("ids", metavar="ID...", type=JOB_ID, nargs=-1, required=True)
+@json_option
+@queue_options
+def cancel(*, queue: QueueClient, ids: Sequence[int], as_json: bool) -> None:
+    """Cancel pending jobs, and ask the workers of running ones to stop."""
+    _one_by_one(queue.cancel, ids, as_json=as_json)
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", type=JOB_ID, nargs=-1)
+@click.option("--status", type=click.Choice([JobStatus.FAILED.value, JobStatus.CANCELLED.value]))
+@click.option("--type", help="Of these, only jobs of this type.")
+@click.option("--error-contains", metavar="TEXT", help="Of these, only jobs whose last error has this text.")
+@click.option("--failed-after", type=Moment(past=True), help="Ended since: 2h, 2026-01-31T12:00, 2026-01-31T12:00Z.")
+@click.option("--failed-before", type=Moment(past=True), help="Ended before.")
+@click.option("--limit", type=click.IntRange(1, _MOST_RETRIED), help="At the most; default 100.")
+@click.option("--dry-run", is_flag=True, help="Only say which jobs these are.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@json_option
+@queue_options
+def retry(*, queue: QueueClient, ids: Sequence[int], dry_run: bool, yes: bool, as_json: bool, **given: Any) -> None:
+    """Put failed or cancelled jobs back: these, or those that pass --status and what else is said.
+
+    Of many those that ended first are taken. On a terminal you are asked before it is done.
+    """
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if ids:
+        if wanted or dry_run:
+            raise click.UsageError("Say which jobs by their ids, or by --status and the like, and not by both.")
+        _one_by_one(queue.retry, ids, as_json=as_json)
+        return
+    if "status" not in wanted:
+        raise click.UsageError("Say which jobs: their ids, or --status failed, or --status cancelled.")
+    wanted["status"] = JobStatus(wanted["status"])
+    if not (dry_run or yes) and sys.stdin.isatty():
+        found = queue.retry_jobs(**wanted, dry_run=True)
+        if found:
+            click.confirm(f"Retry {counted(len(found), 'job')} ({_listed(found)})?", abort=True, err=True)
+    _retry_passing(queue, wanted, dry_run=dry_run, as_json=as_json)
+
+
+def _retry_passing(queue: QueueClient, wanted: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
+    try:
+        ids = queue.retry_jobs(**wanted, dry_run=dry_run)
+    except TryAgain as error:
+        if error.nothing_done or dry_run:
+            raise
+        raise Failed.because_of(
+            error, after="It may have been done all the same, and a second run would retry others: look first."
+        ) from error
+    if as_json:
+        show_json({"ids": ids, "count": len(ids), "dry_run": dry_run})
+        return
+    did = "Would retry" if dry_run else "Retried"
+    click.echo(f"{did} {counted(len(ids), 'job')}{f': {_listed(ids)}' if ids else ''}.")
+    if len(ids) == wanted.get("limit", 100):
+        click.echo("There may be more: --limit takes up to 1,000 at a time.", err=True)
+
+
+def _listed(ids: Sequence[int]) -> str:
+    first = ", ".join(map(str, ids[:10]))
+    return f"{first}, …, {ids[-1]}" if len(ids) > 10 else first
+
+
+def _one_by_one(verb: Callable[[int], Job], ids: Sequence[int], *, as_json: bool) -> None:
+    """Do it with each job, also when one is refused; raise Failed at the end."""
+    done: list[Job] = []
+    refused: list[dict[str, Any]] = []
+    stopped: TryAgain | None = None
+    for id in dict.fromkeys(ids):
+        try:
+            job = verb(id)
+        except RequestRefused as error:
+            refused.append({"id": id, "error": sentence(error), "problem": error.slug})
+            continue
+        except TryAgain as error:
+            stopped = error
+            break
+        done.append(job)
+    if as_json:
+        show_json({"jobs": done, "refused": refused})
+    else:
+        for job in done:
+            asked = ", and its worker is asked to stop" if job.cancel_requested else ""
+            click.echo(f"Job {job.id} is {job.status}{asked}.")
+        for each in refused:
+            click.echo(f"Job {each['id']}: {printable(each['error'])}", err=True)
+    if stopped is not None:
+        left = [
+            id for id in dict.fromkeys(ids) if id not in {job.id for job in done} | {each["id"] for each in refused}
+        ]
+        raise Failed.because_of(stopped, after=f"Left to do: {', '.join(map(str, left))}.") from stopped
+    if refused:
+        raise Failed(f"{counted(len(refused), 'job')} of {len(refused) + len(done)} could not be changed.")
