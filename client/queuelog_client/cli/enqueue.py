@@ -148,8 +148,7 @@ def _enqueue_lines(queue: QueueClient, source: str, *, series: str | None, as_js
     if isinstance(stopped, QueuelogError):
         raise Failed.because_of(stopped, after=go_on) from stopped
     if stopped is not None:
-        click.echo(go_on, err=True)
-        raise click.exceptions.Exit(INTERRUPTED)
+        raise Failed(go_on, exit_code=INTERRUPTED)
     if outcome.bad:
         raise Failed(
             f"{counted(len(outcome.bad), 'line')} could not be enqueued: correct them, and run the command again; "
