@@ -248,9 +248,8 @@ def start_python(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", *arguments],
         env=os.environ | {"PYTHONPATH": PYTHONPATH},
-        stdout=subprocess.PIPE,
         text=True,
-        **options,
+        **{"stdout": subprocess.PIPE, **options},
     )
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: In a pipe no line is cut or folded.
 _ENDLESS = 1_000_000
+#: A column that is cut keeps so many characters, and the others are folded.
+_LEAST_CUT = 12
 _UNITS = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
 
 
@@ -72,18 +74,25 @@ def table(
 
     Where a terminal is too narrow, columns are folded; the one whose heading is `cut` is cut.
     """
-    from rich.table import Table  # noqa: PLC0415  takes longer to import than a command takes
+    from rich.cells import cell_len  # noqa: PLC0415  takes longer to import than a command takes
+    from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     found = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [[printable(cell) for cell in row] for row in rows]
     for place, heading in enumerate(headings):
         found.add_column(heading, overflow="fold", justify="right" if numbers and place else "left")
-    for row in rows:
-        cells = [
-            Text(printable(cell), no_wrap=True, overflow="ellipsis") if heading == cut else Text(printable(cell))
-            for heading, cell in zip(headings, row, strict=True)
-        ]
-        found.add_row(*cells)
+        if heading == cut:
+            # Rich alone would narrow it no further than the next widest.
+            others = [max(map(cell_len, each)) for each in zip(headings, *cells, strict=True) if each[0] != cut]
+            found.columns[place].max_width = max(console().width - sum(others) - 2 * len(others), _LEAST_CUT)
+    for row in cells:
+        found.add_row(
+            *(
+                Text(cell, no_wrap=heading == cut, overflow="ellipsis" if heading == cut else "fold")
+                for heading, cell in zip(headings, row, strict=True)
+            )
+        )
     return found
 
 

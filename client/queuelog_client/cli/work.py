@@ -5,7 +5,7 @@ import importlib.util
 import logging
 import sys
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,9 @@ def work(
         except ValueError as error:
             raise click.UsageError(f"In {module} {error}.") from error
         logger.info("working on %s, %s at a time", ", ".join(types), worker.concurrency)
+        if as_json:
+            # What handlers print is no JSON.
+            afterwards.enter_context(redirect_stdout(sys.stderr))
         try:
             tally = worker.run(until_empty=until_empty)
         except WorkerStuck as stuck:
