@@ -7,21 +7,27 @@ import re
 import sys
 import tomllib
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
 import queuelog
 import queuelog.job
 import queuelog_client
 import queuelog_client.job
+from queuelog import page
 from queuelog_client import InternalError, QueueClient, QueuelogError, RequestRefused, errors, transport
+from queuelog_client.cli import commands, lines
 from queuelog_client.errors import BY_SLUG, error_of
 from queuelog_client.testing import InMemoryQueue
 from tests.house.drawing import bases_drawn
 from tests.house.test_arrows import imports, modules
 from tests.support import ROOT, run_python
 from web.problems import GATEWAY_KINDS, KINDS, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CLIENT = ROOT / "client"
 PROJECT = tomllib.loads((CLIENT / "pyproject.toml").read_text())["project"]
@@ -136,6 +142,53 @@ def test_it_imports_one_package_and_another_where_a_signature_is_asked_for() -> 
     assert used == {("queuelog_client.transport", "urllib3"), ("queuelog_client.auth", "botocore")}
     assert [re.split(r"\W", each)[0] for each in PROJECT["dependencies"]] == ["click", "rich", "urllib3"]
     assert [re.split(r"\W", each)[0] for each in PROJECT["optional-dependencies"]["iam"]] == ["botocore"]
+
+
+#: Which command does for people what a verb does for programs.
+COMMANDS = {
+    "enqueue": {"enqueue", "enqueue_jobs"},
+    "jobs": {"list", "iterate"},
+    "job": {"get", "attempts"},
+    "explain": {"explain"},
+    "cancel": {"cancel"},
+    "retry": {"retry", "retry_jobs"},
+    "stats": {"stats"},
+    "work": {"claim", "claim_jobs", "complete", "fail", "finish_jobs", "heartbeat", "heartbeat_jobs", "release"},
+}
+
+
+def test_every_verb_has_a_command() -> None:
+    assert set(COMMANDS) <= set(commands.commands)
+    assert {verb for verbs in COMMANDS.values() for verb in verbs} == {*VERBS, "iterate"}
+
+
+def test_every_command_is_a_row_of_the_readme_and_explains_itself() -> None:
+    section = (CLIENT / "README.md").read_text().partition("\n## The command line\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `queuelog ([a-z]+)", section, re.MULTILINE)) == set(commands.commands)
+
+
+def test_every_command_explains_itself_and_speaks_json() -> None:
+    for name, command in leaves(commands):
+        assert command.help, name
+        assert ("as_json" in {each.name for each in command.params}) == (name != "completion"), name
+
+
+def leaves(group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands of a group and of the groups in it."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command)
+        else:
+            yield name, command
+
+
+def test_a_line_of_a_file_has_the_fields_of_a_job() -> None:
+    assert set(lines._FIELDS) == {field.name for field in fields(queuelog_client.NewJob)}
+
+
+def test_a_batch_of_lines_is_one_that_the_queue_takes() -> None:
+    assert lines._MOST_BYTES <= page.MAX_PAGE_BYTES
+    assert lines._BYTES_OF_A_JOB >= page.JOB_BYTES_WITHOUT_PAYLOAD
 
 
 def test_the_command_line_starts_with_click_alone() -> None:

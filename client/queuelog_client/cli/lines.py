@@ -86,7 +86,7 @@ def batches(lines: Iterable[Line | BadLine]) -> Iterator[tuple[list[Line], list[
 
 def _job(content: bytes) -> NewJob:
     try:
-        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number)
+        found = json.loads(content.strip().decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number)
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except json.JSONDecodeError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuelog_client.job import JobPriority, timestamp
+from queuelog_client.job import Count, JobPriority, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,6 +53,8 @@ def plain(value: Any) -> Any:
     """Return what JSON can hold for what the client returns."""
     if dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    elif isinstance(value, Count):
+        value = {"status": value.status, "type": value.type, "priority": value.priority, "count": value.jobs}
     elif hasattr(value, "_asdict"):
         value = value._asdict()
     match value:
@@ -133,8 +135,10 @@ def when(moment: datetime, now: datetime | None = None) -> str:
 
 
 def length(seconds: float) -> str:
-    """Return a time's length in one unit: 5 min."""
-    unit, size = next(((unit, size) for unit, size in _UNITS if seconds >= size), _UNITS[-1])
+    """Return a time's length in one unit: 0.25 s, 5 min."""
+    if seconds < 1:
+        return f"{seconds:.2g} s"
+    unit, size = next((unit, size) for unit, size in _UNITS if seconds >= size)
     return f"{int(seconds // size)} {unit}"
 
 

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("queuelog_client")
 
 
+class _Printable(logging.Formatter):
+    """Writes what handlers say of jobs, and their tracebacks, so that no terminal obeys it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, super().format(record).split("\n")))
+
+
 @click.command()
 @click.argument("module", metavar="MODULE[:NAME]")
 @click.option("--concurrency", type=click.IntRange(1), help="Jobs at a time; default 4.")
@@ -56,7 +63,9 @@ def work(
     """
     found = _found(*_imported(module))
     # After the import, for a module may have a way of its own to log.
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    log = logging.StreamHandler(sys.stderr)
+    log.setFormatter(_Printable("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[log])
     with ExitStack() as afterwards:
         # A module's own Worker and no copy of it, for a handler may call its stop.
         worker = found if isinstance(found, Worker) else None

@@ -90,7 +90,7 @@ def test_a_series_makes_other_keys_but_for_those_that_a_line_names() -> None:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (b"{", "it is not JSON: "),
+        (b'{"type": "a"\n', "it is not JSON: Expecting ',' delimiter at character 13"),
         (b"\xff", "it is not UTF-8"),
         (b"[]", "it is not a JSON object"),
         (b"[" * 100_000, "it nests too deep"),

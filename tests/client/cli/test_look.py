@@ -175,7 +175,9 @@ def test_stats_are_a_table_and_sentences(shell: Shell) -> None:
     assert (blank, waiting, held) == ("", "Pending by priority: medium 2", "Held: worker 1")
     assert oldest == "The oldest due job has waited for 30 s."
     assert following.startswith("The next one falls due ")
-    assert shell.json("stats")["running"] == {"worker": 1}
+    told = shell.json("stats")
+    assert told["running"] == {"worker": 1}
+    assert {"status": "pending", "type": "pdf", "priority": "medium", "count": 1} in told["jobs"]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_stats_are_a_table_and_sentences(shell: Shell) -> None:
 def test_times_are_told_in_one_unit(seconds: float, said: str) -> None:
     now = datetime(2026, 1, 31, 12, tzinfo=UTC)
     assert when(now + timedelta(seconds=seconds), now) == said
-    assert length(0.2) == "0 s"
+    assert [length(seconds) for seconds in (0, 0.25, 1.9)] == ["0 s", "0.25 s", "1 s"]
 
 
 class Patience:

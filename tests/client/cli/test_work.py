@@ -175,11 +175,13 @@ def test_sigterm_lets_it_give_back_what_it_has_and_count(
     jobs: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = """
+    import logging
     from queuelog_client import Tasks
     tasks = Tasks()
 
     @tasks.task("email")
     def wait(job):
+        logging.getLogger("chores").warning("to \\x1b[31mred\\nand on")
         print("began", flush=True)
         job.cancelled.wait()
         job.raise_if_cancelled()
@@ -194,6 +196,7 @@ def test_sigterm_lets_it_give_back_what_it_has_and_count(
     process.send_signal(signal.SIGTERM)
     output, log = process.communicate()
     assert (process.returncode, output) == (0, "claimed 1, completed 0, failed 0, released 1, lost 0\n")
+    assert "WARNING chores: to \\x1b[31mred\nand on\n" in log
     assert "INFO queuelog_client: working on email, 1 at a time\n" in log
     assert "INFO queuelog_client: stopping: 1 jobs have 0.1 seconds\n" in log
     assert {job.status for job in jobs.stack.admin.iterate()} == {JobStatus.PENDING}
