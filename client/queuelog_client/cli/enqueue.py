@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 import sys
 from contextlib import contextmanager, nullcontext
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuelog_client.cli.app import INTERRUPTED, Failed, json_option, queue_options, sentence
-from queuelog_client.cli.lines import BadLine, Line, batches, read_lines
+from queuelog_client.cli.lines import BadLine, Line, batches, parsed, read_lines
 from queuelog_client.cli.output import counted, local_time, printable, show_json, when
 from queuelog_client.cli.values import SECONDS, Moment, Priority
 from queuelog_client.errors import InvalidJob, QueuelogError, RequestRefused
@@ -92,7 +91,7 @@ def _new_job(
     try:
         return NewJob(
             type=type,
-            payload=None if payload is None else json.loads(payload),
+            payload=None if payload is None else parsed(payload),
             priority=priority,
             max_retries=max_retries,
             idempotency_key=key,
@@ -102,7 +101,7 @@ def _new_job(
         )
     except InvalidJob as invalid:
         raise click.UsageError(sentence(invalid)) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise click.UsageError(f"PAYLOAD must be a JSON object: {error}.") from None
 
 

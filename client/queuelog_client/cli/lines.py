@@ -84,15 +84,21 @@ def batches(lines: Iterable[Line | BadLine]) -> Iterator[tuple[list[Line], list[
         yield good, bad
 
 
-def _job(content: bytes) -> NewJob:
+def parsed(text: str) -> Any:
+    """Return what JSON says; raise ValueError with a reason, also for a name that is there twice."""
     try:
-        found = json.loads(content.strip().decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number)
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error.msg} at character {error.colno}") from None
+        raise ValueError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("it nests too deep") from None
+
+
+def _job(content: bytes) -> NewJob:
+    try:
+        found = parsed(content.strip().decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
     if not isinstance(found, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004  the text is at fault, not the program
     unknown = [name for name in found if name not in _FIELDS]

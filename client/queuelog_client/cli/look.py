@@ -66,10 +66,13 @@ def jobs(
     if everything and watch_seconds is not None:
         raise click.UsageError("--watch shows as many as --limit says; it doesn't go with --all.")
     if watch_seconds is not None:
-        if sys.stdout.isatty() and not as_json:
-            limit = max(min(limit, console().height - _OTHER_LINES), 1)
-        once = queue.once()
-        watch(lambda: _some(once, limit, **wanted), _jobs_drawn, seconds=watch_seconds, as_json=as_json)
+        once, is_drawn = queue.once(), sys.stdout.isatty() and not as_json
+
+        def look() -> dict[str, Any]:
+            most = max(min(limit, console().height - _OTHER_LINES), 1) if is_drawn else limit
+            return _some(once, most, **wanted)
+
+        watch(look, _jobs_drawn, seconds=watch_seconds, as_json=as_json)
         return
     if everything:
         found = queue.iterate(**wanted)

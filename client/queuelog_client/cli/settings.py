@@ -46,7 +46,9 @@ def connect(*, profile: str | None = None, url: str | None = None, iam: bool = F
     try:
         return QueueClient(address, api_key=None if signed else key, auth="iam" if signed else None, retries=RETRIES)
     except (ValueError, ImportError) as error:
-        raise WrongSetting(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+        # What comes after it tells programs what to do.
+        said = str(error).partition(";")[0]
+        raise WrongSetting(f"{said[:1].upper()}{said[1:]}.") from error
 
 
 def profiles_file() -> Path:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
 
+from local.__main__ import WELCOME
 from queuelog_client import NewJob
+from queuelog_client.cli import watch
 from queuelog_client.cli.settings import profiles_file
 from tests.client.support import Told, Wire, problem
 from tests.support import start_python
@@ -91,7 +96,10 @@ def test_a_profile_says_which_queue_and_as_whom(shell: Shell) -> None:
         ("[mine]\nurl = 5\n", "is wrong at url: it has url = "),
         ('[mine]\nurl = "https://x"\n', "Say who you are: "),
         ('[mine]\napi_key = "ql_x"\n', "Say which queue: "),
-        ('[mine]\nurl = "http://example.com"\napi_key = "ql_x"\n', "Url must be https, "),
+        (
+            '[mine]\nurl = "http://example.com"\napi_key = "ql_x"\n',
+            "Url must be https, since a key would cross the network in clear text.",
+        ),
     ],
 )
 def test_it_is_told_what_is_wrong_with_a_profile(shell: Shell, profiles: str | None, sentence: str) -> None:
@@ -155,3 +163,13 @@ def test_a_terminal_without_utf_8_is_told_as_much_as_it_can_show(shell: Shell, m
     monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
     output, _ = start_python("-m", "queuelog_client", "jobs").communicate()
     assert r'{"to": "\u017eofie@example.com"}' in output
+
+
+def test_what_make_run_prints_can_be_pasted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "sleep", interrupt)
+    lines = re.findall(r"^  \.venv/bin/queuelog (.*)$", WELCOME.format_map(defaultdict(str)), re.MULTILINE)
+    assert [shell.run(*shlex.split(line)).exit_code for line in lines] == [0, 130]
+
+
+def interrupt(_: float) -> None:
+    raise KeyboardInterrupt

@@ -44,7 +44,8 @@ def test_two_enqueues_of_the_same_are_two_jobs(shell: Shell) -> None:
     ("arguments", "sentence"),
     [
         ([], "Say which TYPE of job, or --from which file."),
-        (["email", "{"], "PAYLOAD must be a JSON object: "),
+        (["email", "{\n"], "PAYLOAD must be a JSON object: it is not JSON: "),
+        (["email", '{"to": 1, "to": 2}'], "PAYLOAD must be a JSON object: it has to twice."),
         (["email", "[1]"], "Payload must be a JSON object."),
         (["two words"], "Type must match "),
         (["email", "--delay", "soon"], "'soon' is no time such as 90, 15m, 2h or 7d."),
