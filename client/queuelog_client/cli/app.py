@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -86,26 +84,25 @@ class Commands(click.Group):
 
 @contextmanager
 def _told(context: click.Context) -> Iterator[None]:
+    as_json = context.meta[AS_JSON]
     try:
         yield
-    except click.ClickException as error:
-        if isinstance(error, Failed) or not context.meta[AS_JSON]:
-            failed = error
-        else:
-            failed = Failed(error.format_message(), problem="usage", exit_code=error.exit_code)
-        if isinstance(failed, Failed):
-            failed.as_json = context.meta[AS_JSON]
-        raise failed from error.__cause__
+    except Failed as failed:
+        failed.as_json = as_json
+        raise
     except QueuelogError as error:
-        failed = Failed.because_of(error)
-        failed.as_json = context.meta[AS_JSON]
-        raise failed from error
+        refused = Failed.because_of(error)
+        refused.as_json = as_json
+        raise refused from error
+    except click.ClickException as error:
+        if not as_json:
+            raise
+        wrong = Failed(error.format_message(), problem="usage", exit_code=error.exit_code)
+        wrong.as_json = True
+        raise wrong from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # What is left in the buffer would fail once more when the interpreter flushes it.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(BROKEN_PIPE) from None
 
 

@@ -69,8 +69,8 @@ def keys(*lines: str, series: str | None = None) -> list[str | None]:
 
 
 def test_a_line_keeps_its_key_wherever_it_moves_to_and_however_it_is_written() -> None:
-    first, second = keys(line(1, delay_seconds=5), line(2))
-    moved = '{"delay_seconds": 5, "payload":{"page":1},\t"type":"sync"}'
+    first, second = keys(line(1, payload={"a": 1, "b": 2}, delay_seconds=5), line(2))
+    moved = '{"delay_seconds": 5, "payload":{"b":2,"a":1},\t"type":"sync"}'
     assert keys(line(0), "", line(2), moved)[1:] == [second, first]
 
 

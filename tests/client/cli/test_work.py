@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import email
 import json
 import signal
 import subprocess
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -90,6 +92,7 @@ def test_a_module_is_found_from_here_and_types_are_chosen(
 def test_a_file_may_be_called_as_a_module_of_python_s_is(jobs: Shell, tmp_path: Path) -> None:
     file = write(tmp_path / "email.py", TASKS)
     assert jobs.json("work", file, "--until-empty")["completed"] == 2
+    assert sys.modules["email"] is email
 
 
 def test_a_worker_brings_its_queue_and_settings(jobs: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +108,10 @@ def test_options_say_otherwise_for_a_worker(jobs: Shell, tmp_path: Path, monkeyp
     monkeypatch.setenv("THEIR_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("THEIR_KEY", "ql_other")
     file = write(tmp_path / "other_worker.py", WORKER)
-    told = jobs.json("work", file, "--url", jobs.stack.api.url, "--types", "pdf", "--until-empty")
-    assert told["completed"] == 1
+    where = ("--url", jobs.stack.api.url)
+    assert jobs.json("work", file, *where, "--types", "pdf", "--until-empty")["completed"] == 1
+    # It is still the module's own, which its handler stops.
+    assert jobs.json("work", file, *where)["completed"] == 2
 
 
 @pytest.mark.parametrize(
