@@ -162,7 +162,7 @@ def test_every_verb_has_a_command() -> None:
     assert {verb for verbs in COMMANDS.values() for verb in verbs} == {*VERBS, "iterate"}
 
 
-def test_every_command_is_a_row_of_the_readme_and_explains_itself() -> None:
+def test_every_command_is_a_row_of_the_readme() -> None:
     section = (CLIENT / "README.md").read_text().partition("\n## The command line\n")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `queuelog ([a-z]+)", section, re.MULTILINE)) == set(commands.commands)
 

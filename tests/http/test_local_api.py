@@ -286,7 +286,8 @@ def test_the_session_that_it_prints_works_when_pasted(tmp_path: Path) -> None:
     process = Process(tmp_path / "it's here")
     with process.serving():
         printed = process.out
-        pasted = printed[printed.index("  key()") :]
+        # What follows, with the command line, is pasted by its own tests.
+        pasted = printed[printed.index("  key()") : printed.index("Or with the command line")]
         shown = subprocess.run(["bash", "-c", pasted], capture_output=True, text=True, check=True).stdout
     assert re.findall(r"^HTTP/1.1 (\d+)", shown, re.MULTILINE) == ["201", "200", "200"]
     assert '"status":"completed"' in shown.replace(" ", "")

@@ -62,8 +62,7 @@ def sentence(error: QueuelogError) -> str:
     """Return what an error says; where the queue has found faults, these alone."""
     if not isinstance(error, InvalidRequest) or not error.faults:
         return str(error)
-    said = "; ".join(f"{fault.field} {fault.message}" for fault in error.faults)
-    return f"{said[:1].upper()}{said[1:]}."
+    return "; ".join(f"{fault.field} {fault.message}" for fault in error.faults) + "."
 
 
 class Commands(click.Group):

@@ -62,9 +62,11 @@ def jobs(
     **wanted: Any,
 ) -> None:
     """List jobs that you may see."""
-    wanted |= {"status": None if status is None else JobStatus(status), "order": Order(order)}
+    if order == Order.QUEUE and status != JobStatus.PENDING:
+        raise click.UsageError("--order queue is for jobs that wait: say --status pending too.")
     if everything and watch_seconds is not None:
         raise click.UsageError("--watch shows as many as --limit says; it doesn't go with --all.")
+    wanted |= {"status": None if status is None else JobStatus(status), "order": Order(order)}
     if watch_seconds is not None:
         once, is_drawn = queue.once(), sys.stdout.isatty() and not as_json
 

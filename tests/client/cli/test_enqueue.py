@@ -46,8 +46,8 @@ def test_two_enqueues_of_the_same_are_two_jobs(shell: Shell) -> None:
         ([], "Say which TYPE of job, or --from which file."),
         (["email", "{\n"], "PAYLOAD must be a JSON object: it is not JSON: "),
         (["email", '{"to": 1, "to": 2}'], "PAYLOAD must be a JSON object: it has to twice."),
-        (["email", "[1]"], "Payload must be a JSON object."),
-        (["two words"], "Type must match "),
+        (["email", "[1]"], "payload must be a JSON object."),
+        (["two words"], "type must match "),
         (["email", "--delay", "soon"], "'soon' is no time such as 90, 15m, 2h or 7d."),
         (["email", "--run-at", "noon"], "'noon' is no time such as 2026-01-31T12:00"),
         (["email", "--delay", "1", "--run-at", "2026-02-01T12:00Z"], "can't be given together with run_at."),
@@ -63,7 +63,7 @@ def test_a_wrong_argument_is_told_and_nothing_is_sent(shell: Shell, arguments: l
 
 
 def test_what_the_queue_refuses_is_told_in_a_sentence(shell: Shell) -> None:
-    assert shell.fails(1, "enqueue", "fax") == "Error: Type must be one of email, pdf, sync.\n"
+    assert shell.fails(1, "enqueue", "fax") == "Error: type must be one of email, pdf, sync.\n"
     shell.role = "producer"
     assert shell.fails(1, "enqueue", "email", "--priority", "critical") == (
         "Error: You may not enqueue above the priority medium.\n"
