@@ -227,10 +227,10 @@ def test_a_run_that_is_killed_half_way_and_run_again_leaves_one_job_a_line(
 
 def test_a_batch_is_no_larger_than_the_queue_takes(shell: Shell) -> None:
     # Each quote is two bytes of the payload, and four once that is quoted again.
-    large = [line(page, payload={"page": page, "text": '"' * 32_000}) for page in range(60)]
+    large = [line(page, payload={"page": page, "text": '"' * 32_000}) for page in range(36)]
     sizes = [len(good) for good, _ in batches(read_lines([each.encode() for each in large], series=None))]
     assert len(sizes) > 1
-    assert shell.says("enqueue", "--from", "-", typed="\n".join(large)) == "Enqueued 60 jobs.\n"
+    assert shell.says("enqueue", "--from", "-", typed="\n".join(large)) == "Enqueued 36 jobs.\n"
 
 
 def test_a_terminal_sees_how_far_it_is(shell: Shell, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,18 +139,18 @@ def test_options_say_otherwise_for_a_worker(jobs: Shell, tmp_path: Path, monkeyp
     ],
 )
 def test_it_is_told_what_is_wrong_with_a_module(
-    jobs: Shell, tmp_path: Path, text: str, name: str, code: int, sentence: str
+    shell: Shell, tmp_path: Path, text: str, name: str, code: int, sentence: str
 ) -> None:
     file = write(tmp_path / "wrong_chores.py", text)
-    assert sentence.replace("{file}", str(file)) in jobs.fails(code, "work", *f"{file}{name}".split())
+    assert sentence.replace("{file}", str(file)) in shell.fails(code, "work", *f"{file}{name}".split())
 
 
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [("nowhere.at_all", "There is no module nowhere here"), ("no/such.py", "There is no Python file no/such.py.")],
 )
-def test_it_is_told_that_a_module_is_missing(jobs: Shell, module: str, sentence: str) -> None:
-    assert sentence in jobs.fails(2, "work", module)
+def test_it_is_told_that_a_module_is_missing(shell: Shell, module: str, sentence: str) -> None:
+    assert sentence in shell.fails(2, "work", module)
 
 
 def test_of_several_tasks_a_name_chooses_and_what_they_print_is_no_json(jobs: Shell, tmp_path: Path) -> None:
