@@ -147,6 +147,7 @@ class Shift:
         lease_seconds: int | None,
         grace: float,
         max_wait: float,
+        alone_after: int,
         until_empty: bool,
     ) -> None:
         self._queue = queue
@@ -157,6 +158,7 @@ class Shift:
         self._lease_seconds = lease_seconds
         self._grace = grace
         self._max_wait = max_wait
+        self._alone_after = alone_after
         self._until_empty = until_empty
         self._tally = Tally()
 
@@ -170,6 +172,8 @@ class Shift:
         self._claim: _Claim | None = None
         self._was_let_in = False
         self._is_empty = False
+        #: One job at a time, and no claim before it has ended.
+        self._is_careful = False
         self._most_sent = MAX_BATCH
         self._is_stopping = False
         self._fatal: Exception | None = None
@@ -271,12 +275,16 @@ class Shift:
     def _next_claim(self) -> float:
         if self._claims.is_busy:
             return math.inf
-        may = self._claim is not None if self._is_stopping else len(self._in_threads) < self._concurrency
+        if self._is_stopping:
+            may = self._claim is not None
+        else:
+            may = len(self._in_threads) < self._concurrency and not (self._is_careful and self._held)
         return self._claim_at if may else math.inf
 
     def _ask_for_jobs(self) -> None:
         if self._claim is None:
-            self._claim = _Claim(limit=min(self._concurrency - len(self._in_threads), MAX_BATCH))
+            free = 1 if self._is_careful else self._concurrency - len(self._in_threads)
+            self._claim = _Claim(limit=min(free, MAX_BATCH))
         claim = self._claim
         claim.is_last = self._is_stopping
         self._claims.ask(
@@ -295,8 +303,10 @@ class Shift:
         self._was_let_in = True
         self._is_empty = not answer.jobs
         self._tally.claimed += len(answer.jobs)
-        for job in answer.jobs:
-            self._begin(_Held(job, claimed_at=claim.asked_at, max_seconds=self._tasks[job.type].max_seconds))
+        count = self._how_many_to_do(answer.jobs)
+        for number, job in enumerate(answer.jobs):
+            held = _Held(job, claimed_at=claim.asked_at, max_seconds=self._tasks[job.type].max_seconds)
+            self._begin(held, put_off=number >= count)
         if answer.jobs:
             self._next_wait = FIRST_WAIT
             self._claim_at = time.monotonic()
@@ -316,9 +326,22 @@ class Shift:
         pause = self._pause("the claim failed", self._claim_failures, error)
         self._claim_at = time.monotonic() + (0.0 if self._is_stopping else pause)
 
-    def _begin(self, held: _Held) -> None:
+    def _how_many_to_do(self, jobs: Sequence[HeldJob]) -> int:
+        """Return how many of the claimed jobs to do now; the others go back, and wait until nothing else is held.
+
+        What kills its process takes along the leases of all that the process holds, and comes back together with them:
+        the others would lose an attempt each time, until they have failed. So a job whose worker has died before is
+        done alone, and only once the queue has heard that nothing else is held.
+        """
+        suspects = [number for number, job in enumerate(jobs) if job.lease_expiries >= self._alone_after]
+        self._is_careful = bool(suspects)
+        if suspects and (len(jobs) > 1 or self._held):
+            return suspects[0]
+        return len(jobs)
+
+    def _begin(self, held: _Held, *, put_off: bool = False) -> None:
         self._held[held.token] = held
-        if self._is_stopping:
+        if self._is_stopping or put_off:
             self._end(held, _release(held))
             return
         self._in_threads[held.token] = held

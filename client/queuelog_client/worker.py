@@ -35,12 +35,14 @@ class Worker:
         lease_seconds: int | None = None,
         grace: float = 25.0,
         max_wait: float = 20.0,
+        alone_after: int = 2,
     ) -> None:
         """Take a QueueClient, the core's bound queue, or an InMemoryQueue; raise ValueError.
 
         concurrency: jobs at a time. types: which of its tasks to work on; default all. lease_seconds: default the
         queue's. grace: seconds from a stop to the end of run. max_wait: seconds between two looks into an empty queue,
-        at the most; a queue asks for less when it knows better.
+        at the most; a queue asks for less when it knows better. alone_after: a job whose lease has ended so often is
+        done with nothing beside it, for it may be what kills its workers.
         """
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
@@ -50,6 +52,7 @@ class Worker:
         self.lease_seconds = lease_seconds
         self.grace = grace
         self.max_wait = max_wait
+        self.alone_after = alone_after
         self._types = types
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._running = threading.Lock()
@@ -105,6 +108,7 @@ class Worker:
                 lease_seconds=self.lease_seconds,
                 grace=self.grace,
                 max_wait=self.max_wait,
+                alone_after=self.alone_after,
                 until_empty=until_empty,
             )
             return shift.run(seconds)

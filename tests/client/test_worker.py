@@ -16,6 +16,7 @@ from queuelog_client import (
     Cancelled,
     Forbidden,
     InvalidRequest,
+    JobPriority,
     JobStatus,
     NewJob,
     NoAnswer,
@@ -651,6 +652,69 @@ def test_one_worker_runs_once_at_a_time(queue: InMemoryQueue) -> None:
             background.worker.run()
 
 
+def lose(queue: InMemoryQueue, count: int) -> None:
+    """Let a worker claim jobs and die."""
+    assert len(queue.claim_jobs(limit=count).jobs) == count
+    queue.clock.advance(seconds=60)
+
+
+def held_beside(queue: InMemoryQueue) -> Callable[[RunningJob], None]:
+    """Return a handler that notes for each job how many were held when it began."""
+
+    def handler(job: RunningJob) -> None:
+        queue.enqueue(NewJob(type="seen", payload={"id": job.id, "held": statuses(queue).count("running")}))
+
+    return handler
+
+
+def seen(queue: InMemoryQueue) -> dict[int, int]:
+    return {job.payload["id"]: job.payload["held"] for job in queue.jobs if job.type == "seen" and job.payload}
+
+
+def test_a_job_whose_worker_died_is_done_with_nothing_beside_it(queue: InMemoryQueue) -> None:
+    fill(queue, 3)
+    lose(queue, 3)
+    fill(queue, 3)
+    tally = do_all(queue, held_beside(queue), alone_after=1)
+    assert tally.completed == 6
+    held = seen(queue)
+    assert [held[id] for id in (1, 2, 3)] == [1, 1, 1]
+    assert {job.retry_count for job in queue.jobs if job.type == "email"} == {0, 1}
+    assert {attempt.outcome for attempt in queue.attempts(1)} == {"lease_expired", "released", "completed"}
+
+
+def test_a_job_is_not_put_off_for_one_death_unless_that_is_asked_for(queue: InMemoryQueue) -> None:
+    fill(queue, 3)
+    lose(queue, 3)
+    assert do_all(queue, lambda _: None) == Tally(claimed=3, completed=3)
+
+
+def test_what_stands_before_such_a_job_is_done_first_and_the_claim_after_it_takes_one(queue: InMemoryQueue) -> None:
+    fill(queue, 1)
+    lose(queue, 1)
+    fill(queue, 2, priority=JobPriority.HIGH)
+    fill(queue, 5)
+    watched = Watched(queue)
+    assert do_all(watched, held_beside(queue), alone_after=1).completed == 8
+    assert seen(queue)[1] == 1
+    limits = [asked["limit"] for asked in watched.asked_for("claim_jobs")]
+    # One more for whatever comes after it, which may have died together with it.
+    assert limits[:3] == [4, 1, 1]
+    assert max(limits[3:]) > 1
+
+
+def test_a_job_that_is_done_alone_and_goes_on_after_its_deadline_stops_no_claims(queue: InMemoryQueue) -> None:
+    fill(queue, 1, max_retries=1)
+    lose(queue, 1)
+    fill(queue, 2)
+    release = threading.Event()
+    tasks = Tasks()
+    tasks.add("email", lambda job: release.wait() if job.id == 1 else None, max_seconds=0.1)
+    tally = Worker(queue, tasks, alone_after=1).run(until_empty=True, seconds=LONG)
+    release.set()
+    assert (tally.failed, tally.completed) == (1, 2)
+
+
 def test_until_empty_waits_for_nothing_that_is_due_later(queue: InMemoryQueue) -> None:
     fill(queue, 3)
     fill(queue, 1, delay_seconds=5)
@@ -681,6 +745,7 @@ def new_shift(queue: WorkQueue, **options: Any) -> Any:
         "lease_seconds": None,
         "grace": 1.0,
         "max_wait": 20.0,
+        "alone_after": 2,
         "until_empty": False,
     }
     return shift.Shift(queue, Tasks({"email": print}), cast("Any", None), **{**defaults, **options})
