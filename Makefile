@@ -26,11 +26,13 @@ SAM_BUILD = PYTHON="$(abspath $(BIN)/python)" $(BIN)/sam build
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-$(READY): pyproject.toml constraints.txt client/pyproject.toml layers/queuelog/pyproject.toml layers/queuelog/requirements.txt
+$(READY): pyproject.toml constraints.txt client/pyproject.toml layers/queuelog/pyproject.toml \
+  layers/queuelog/requirements.txt layers/tasks/requirements.txt
 	@test -n "$(PYTHON)" || { echo "Queuelog needs Python 3.11 or newer on the PATH; set PYTHON=/path/to/python3 if it is elsewhere." >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev -r layers/queuelog/requirements.txt -c constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r layers/tasks/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e layers/queuelog -e client
 	@touch $@
 

@@ -7,6 +7,7 @@ Routes, authoriser, variables and the gateway's own answers come from template.y
 - The authoriser is asked at every request and reads the registry each time: a new or revoked key counts at once.
 - Nothing stops a function after its time-out, nothing is throttled, and requests are served one at a time.
 - The sweep comes at the start and then every minute. Requests wait for it, so it goes on for a second at the most.
+- What only a parameter brings into a stack is not there: a worker is started by hand.
 - No backup is made, since there is no bucket. A file on a local disk can be copied by anyone (docs/operations.md).
 """
 
@@ -113,7 +114,11 @@ def _read(template: Path) -> tuple[list[Function], Api, dict[str, Any]]:
         warnings.simplefilter("ignore", DeprecationWarning)
         stacks, _ = SamLocalStackProvider.get_stacks(str(template))
         resources = stacks[0].resources.values()
-        functions = list(SamFunctionProvider(stacks).get_all())
+        functions = [
+            each
+            for each in SamFunctionProvider(stacks).get_all()
+            if "Condition" not in stacks[0].resources[str(each.name)]
+        ]
         api = ApiProvider(stacks).api
     (properties,) = (each["Properties"] for each in resources if each["Type"] == "AWS::Serverless::Api")
     return functions, api, properties.get("GatewayResponses", {})

@@ -59,8 +59,11 @@ def listed(value: Any) -> list[Any]:
 
 
 def statements(role: str) -> Iterator[dict[str, Any]]:
-    """Yield the statements of a role's policies, those that are attached to it included."""
+    """Yield the statements of a role's policies, wherever they stand."""
     for policy in properties(role).get("Policies", []):
         yield from policy["PolicyDocument"]["Statement"]
+    for policy in resources("AWS::IAM::Policy").values():
+        if role in map(target, policy["Roles"]):
+            yield from policy["PolicyDocument"]["Statement"]
     for attached in properties(role).get("ManagedPolicyArns", []):
         yield from properties(target(attached))["PolicyDocument"]["Statement"]

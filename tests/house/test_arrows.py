@@ -90,7 +90,7 @@ def top_level(folder: Path) -> set[str]:
 
 
 HANDLERS = sorted(path.stem for path in FUNCTIONS.glob("*.py"))
-ROUTES = [name for name in HANDLERS if name not in {"authorize", "back_up", "sweep"}]
+ROUTES = [name for name in HANDLERS if name not in {"authorize", "back_up", "sweep", "work"}]
 OUTSIDE_THE_CORE = {"aws_lambda_powertools", "botocore", "pydantic", "pydantic_core"}
 
 
@@ -230,8 +230,27 @@ def test_functions_import_the_two_rooms_and_what_the_layer_carries() -> None:
         for each in imports(path)
         if each.top not in allowed
     }
+    used = {(name, target) for name, target in used if not is_of_the_worker(name)}
     # Lambda's runtime has it.
     assert used == {("back_up", "boto3")}
+
+
+def is_of_the_worker(module: str) -> bool:
+    return module == "work" or module.startswith("tasks.")
+
+
+def test_the_worker_and_its_tasks_import_what_their_own_layer_carries_and_neither_of_the_two_rooms() -> None:
+    # A caller like any other has neither the file nor the routes' code.
+    used = {
+        each.top
+        for name, path in modules(FUNCTIONS).items()
+        if is_of_the_worker(name)
+        for each in imports(path)
+        if each.top not in sys.stdlib_module_names
+    }
+    # Lambda's runtime has the first two.
+    own = {"boto3", "botocore"} | {"fontpkg_noto_sans", "fpdf", "queuelog_client", "tasks"}
+    assert used == own | {"aws_lambda_powertools"}
 
 
 def test_what_handlers_share_has_no_cycle() -> None:
@@ -264,7 +283,7 @@ for name in sys.argv[2:]:
         print(name, module)
 """
 
-HEAVY = {"aws_xray_sdk", "boto3", "samcli"}
+HEAVY = {"aws_xray_sdk", "boto3", "fpdf", "queuelog_client", "samcli"}
 
 
 def test_no_function_of_a_route_imports_what_would_slow_its_cold_start(tmp_path: Path) -> None:

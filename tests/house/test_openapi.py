@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-HANDLERS = {path.stem for path in (ROOT / "functions").glob("*.py")} - {"authorize", "sweep", "back_up"}
+HANDLERS = {path.stem for path in (ROOT / "functions").glob("*.py")} - {"authorize", "sweep", "back_up", "work"}
 METHODS = {"get", "post"}
 
 

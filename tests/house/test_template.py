@@ -33,13 +33,52 @@ ROUTES = {
     ("POST", "/batch/retry"): "RetryJobsFunction",
 }
 OF_ROUTES = {*ROUTES.values(), "HealthFunction"}
-SCHEDULED = {"SweepFunction": "rate(1 minute)", "BackUpFunction": {"Ref": "BackUpSchedule"}}
-WITH_FILE = {*OF_ROUTES, *SCHEDULED}
-FUNCTIONS = {*WITH_FILE, "AuthorizeFunction"}
-ROLES = ["RouteRole", "HealthRole", "AuthorizeRole", "BackUpRole"]
+WITH_FILE = {*OF_ROUTES, "SweepFunction", "BackUpFunction"}
+SCHEDULED = {
+    "SweepFunction": "rate(1 minute)",
+    "BackUpFunction": {"Ref": "BackUpSchedule"},
+    "WorkFunction": {"Ref": "WorkerSchedule"},
+}
+FUNCTIONS = {*WITH_FILE, "AuthorizeFunction", "WorkFunction"}
+ROLES = ["RouteRole", "HealthRole", "AuthorizeRole", "BackUpRole", "WorkRole"]
 BACKUPS = {"Fn::Sub": "${BackupBucket.Arn}/queue/*"}
+DOCUMENTS = {"Fn::Sub": "${DocumentBucket.Arn}/pdf/*"}
+API = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${QueueApi}"
+#: Resources with a wildcard for what nobody can know beforehand: a name in a folder, and a job's id.
+OPEN_ENDED = [
+    BACKUPS,
+    DOCUMENTS,
+    {"Fn::Sub": f"{API}/v1/POST/iam/jobs/*/release"},
+]
 #: What one function alone is told.
-OWN_VARIABLES = {"AuthorizeFunction": "QUEUELOG_REGISTRY_SECRET", "BackUpFunction": "QUEUELOG_BACKUP_BUCKET"}
+OWN_VARIABLES = {
+    "AuthorizeFunction": {"QUEUELOG_REGISTRY_SECRET"},
+    "BackUpFunction": {"QUEUELOG_BACKUP_BUCKET"},
+    "WorkFunction": {
+        "QUEUELOG_DOCUMENT_BUCKET",
+        "QUEUELOG_EMAIL_FROM",
+        "QUEUELOG_URL",
+        "QUEUELOG_WEBHOOK_SECRET",
+        "QUEUELOG_WEBHOOK_TARGETS",
+        "QUEUELOG_WORKER_CONCURRENCY",
+        "QUEUELOG_WORKER_TYPES",
+    },
+}
+#: What a parameter has to ask for, by the condition under which it is there.
+OF_THE_WORKER = {
+    "WithWorker": {
+        "DocumentBucket",
+        "DocumentBucketPolicy",
+        "WorkFunction",
+        "WorkFunctionEventInvokeConfig",
+        "WorkFunctionWhenDue",
+        "WorkLogs",
+        "WorkPolicy",
+        "WorkRole",
+    },
+    "WithEmail": {"WorkEmailPolicy"},
+    "WithWebhooks": {"WebhookSecret", "WorkWebhookPolicy"},
+}
 
 # Every type of answer that API Gateway gives by itself, with the status that callers are to see.
 GATEWAY_STATUS = {
@@ -219,11 +258,19 @@ def test_one_kind_of_problem_has_one_title() -> None:
     assert len({(problem["type"], problem["title"]) for problem in problems}) == len(SLUGS)
 
 
-def test_all_functions_are_of_one_folder_and_one_layer() -> None:
+def layer(name: str) -> str:
+    """Return the logical id that SAM gives a layer, which changes with what it holds."""
+    (found,) = [each for each in resources("AWS::Lambda::LayerVersion") if each.startswith(name)]
+    return found
+
+
+def test_all_functions_are_of_one_folder_and_one_layer_and_the_worker_has_one_more() -> None:
     functions = resources("AWS::Lambda::Function")
     assert set(functions) == FUNCTIONS
-    (layer,) = resources("AWS::Lambda::LayerVersion")
-    assert all(function["Layers"] == [{"Ref": layer}] for function in functions.values())
+    assert len(resources("AWS::Lambda::LayerVersion")) == 2
+    layers = {name: function["Layers"] for name, function in functions.items()}
+    assert layers.pop("WorkFunction") == [{"Ref": layer("QueuelogLayer")}, {"Ref": layer("TasksLayer")}]
+    assert all(each == [{"Ref": layer("QueuelogLayer")}] for each in layers.values())
     assert len({json.dumps(function["Code"]) for function in functions.values()}) == 1
     assert not (ROOT / "functions" / "requirements.txt").exists()
 
@@ -239,7 +286,7 @@ def test_functions_end_before_api_gateway_gives_up_on_them() -> None:
 
 
 def test_what_no_request_waits_for_may_take_as_long_as_lambda_lets_it() -> None:
-    assert {properties(name)["Timeout"] for name in SCHEDULED} == {900}
+    assert {properties(name)["Timeout"] for name in WITH_FILE - OF_ROUTES} == {900}
 
 
 def test_each_schedule_has_its_function_and_a_name_of_its_own_in_each_stack() -> None:
@@ -249,15 +296,16 @@ def test_each_schedule_has_its_function_and_a_name_of_its_own_in_each_stack() ->
     assert {target(each["Target"]["RoleArn"]) for each in schedules} == {"SchedulerRole"}
 
 
-def test_a_sweep_that_failed_is_left_to_the_next_one() -> None:
-    (invocation,) = resources("AWS::Lambda::EventInvokeConfig").values()
-    assert target(invocation["FunctionName"]) == "SweepFunction"
-    (delivery,) = [
-        each["Target"]["RetryPolicy"]
+def test_what_a_sweep_or_a_worker_left_undone_is_left_to_the_next_one() -> None:
+    invocations = list(resources("AWS::Lambda::EventInvokeConfig").values())
+    assert {target(each["FunctionName"]) for each in invocations} == {"SweepFunction", "WorkFunction"}
+    deliveries = {
+        target(each["Target"]["Arn"]): each["Target"]["RetryPolicy"]
         for each in resources("AWS::Scheduler::Schedule").values()
         if "RetryPolicy" in each["Target"]
-    ]
-    for limits in (invocation, delivery):
+    }
+    assert set(deliveries) == {"SweepFunction", "WorkFunction"}
+    for limits in (*invocations, *deliveries.values()):
         assert (limits["MaximumRetryAttempts"], limits["MaximumEventAgeInSeconds"]) == (0, 60)
 
 
@@ -267,7 +315,9 @@ def test_eventbridge_may_call_those_functions_alone_and_for_this_account_alone()
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     (statement,) = statements("SchedulerRole")
     assert statement["Action"] == "lambda:InvokeFunction"
-    assert {target(each) for each in statement["Resource"]} == set(SCHEDULED)
+    *always, (condition, worker, otherwise) = [each.get("Fn::If", each) for each in statement["Resource"]]
+    assert (condition, otherwise) == ("WithWorker", {"Ref": "AWS::NoValue"})
+    assert {target(each) for each in (*always, worker)} == set(SCHEDULED)
 
 
 def test_a_backup_has_all_the_room_that_lambda_gives() -> None:
@@ -278,21 +328,27 @@ def test_functions_are_traced() -> None:
     assert all(each["TracingConfig"] == {"Mode": "Active"} for each in resources("AWS::Lambda::Function").values())
 
 
-def test_the_layer_serves_both_architectures() -> None:
-    (layer,) = resources("AWS::Lambda::LayerVersion").values()
-    assert layer["CompatibleArchitectures"] == source()["Parameters"]["Architecture"]["AllowedValues"]
+@pytest.mark.parametrize(("name", "folder"), [("QueuelogLayer", "queuelog"), ("TasksLayer", "tasks")])
+def test_a_layer_serves_both_architectures(name: str, folder: str) -> None:
+    made = properties(layer(name))
+    assert made["CompatibleArchitectures"] == source()["Parameters"]["Architecture"]["AllowedValues"]
     runtimes = {function["Runtime"] for function in resources("AWS::Lambda::Function").values()}
-    assert set(layer["CompatibleRuntimes"]) == runtimes
-    makefile = (ROOT / "layers" / "queuelog" / "Makefile").read_text(encoding="utf-8")
+    assert set(made["CompatibleRuntimes"]) == runtimes
+    makefile = (ROOT / "layers" / folder / "Makefile").read_text(encoding="utf-8")
     assert {"manylinux2014_x86_64", "manylinux2014_aarch64"} <= set(makefile.split())
     assert {f"python{version}" for version in re.findall(r"--python-version (\S+)", makefile)} == runtimes
 
 
-def test_everything_that_the_layer_carries_is_pinned() -> None:
-    lines = (ROOT / "layers" / "queuelog" / "requirements.txt").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("folder", ["queuelog", "tasks"])
+def test_everything_that_a_layer_carries_is_pinned(folder: str) -> None:
+    lines = (ROOT / "layers" / folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
     required = [line for line in lines if line and not line.startswith("#")]
     assert required
-    assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", line) for line in required)
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", line) for line in required)
+
+
+def test_the_client_in_the_layer_of_the_tasks_is_the_client() -> None:
+    assert (ROOT / "layers/tasks/python/queuelog_client").resolve() == ROOT / "client/queuelog_client"
 
 
 def test_variables_are_the_same_everywhere_but_for_what_one_function_alone_needs() -> None:
@@ -313,7 +369,7 @@ def test_variables_are_the_same_everywhere_but_for_what_one_function_alone_needs
     }
     assert set(source()["Globals"]["Function"]["Environment"]["Variables"]) == common
     for name, function in resources("AWS::Lambda::Function").items():
-        assert set(function["Environment"]["Variables"]) == common | ({OWN_VARIABLES.get(name)} - {None})
+        assert set(function["Environment"]["Variables"]) == common | OWN_VARIABLES.get(name, set())
 
 
 def test_every_variable_that_is_set_is_read() -> None:
@@ -476,6 +532,7 @@ def test_old_backups_and_what_an_upload_left_behind_go_away() -> None:
 
 def test_only_the_function_that_makes_backups_touches_the_bucket_and_it_can_but_add() -> None:
     about_s3 = {role: [each for each in statements(role) if "s3:" in json.dumps(each)] for role in ROLES}
+    del about_s3["WorkRole"]
     (allowed,) = about_s3.pop("BackUpRole")
     assert (allowed["Effect"], allowed["Action"]) == ("Allow", "s3:PutObject")
     assert allowed["Resource"] == BACKUPS
@@ -496,10 +553,12 @@ def test_the_secret_is_made_without_a_value_that_a_deploy_could_put_back() -> No
     assert set(properties("RegistrySecret")) == {"Description"}
 
 
-def test_only_the_authoriser_reads_the_secret() -> None:
+def test_only_the_authoriser_reads_the_keys() -> None:
     about_secrets = {
         role: [each for each in statements(role) if "secretsmanager" in json.dumps(each)] for role in ROLES
     }
+    (signing,) = about_secrets.pop("WorkRole")
+    assert signing["Resource"] == {"Ref": "WebhookSecret"}
     (allowed,) = about_secrets.pop("AuthorizeRole")
     assert allowed["Action"] == "secretsmanager:GetSecretValue"
     assert allowed["Resource"] == {"Ref": "RegistrySecret"}
@@ -522,6 +581,7 @@ def test_health_may_look_at_the_file_and_all_others_may_write_it() -> None:
         "HealthRole": {"elasticfilesystem:ClientMount"},
         "AuthorizeRole": set(),
         "BackUpRole": {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"},
+        "WorkRole": set(),
     }
     assert {name for name in FUNCTIONS if role_of(name) == "HealthRole"} == {"HealthFunction"}
 
@@ -558,7 +618,7 @@ def test_a_role_allows_nothing_wider_than_aws_forces(role: str) -> None:
             continue
         actions = set(listed(statement["Action"]))
         assert not any("*" in action for action in actions)
-        if any("*" in json.dumps(resource) for resource in listed(statement["Resource"]) if resource != BACKUPS):
+        if any("*" in json.dumps(resource) for resource in listed(statement["Resource"]) if resource not in OPEN_ENDED):
             assert actions <= ON_EVERYTHING
 
 
@@ -569,8 +629,64 @@ def test_a_functions_own_code_may_not_touch_the_network() -> None:
     assert deny["Condition"] == {"Null": {"lambda:SourceFunctionArn": "false"}}
 
 
-def test_the_authoriser_has_no_rights_in_the_network() -> None:
-    assert not any("ec2:" in json.dumps(each) for each in statements("AuthorizeRole"))
+@pytest.mark.parametrize("role", ["AuthorizeRole", "WorkRole"])
+def test_what_is_outside_the_network_has_no_rights_in_it(role: str) -> None:
+    assert not any("ec2:" in json.dumps(each) for each in statements(role))
+
+
+def test_nothing_of_the_worker_is_there_until_a_schedule_asks_for_it() -> None:
+    assert source()["Parameters"]["WorkerSchedule"]["Default"] == ""
+    conditional = {
+        condition: {name for name, each in translated()["Resources"].items() if each.get("Condition") == condition}
+        for condition in OF_THE_WORKER
+    }
+    conditional["WithWorker"].remove(layer("TasksLayer"))
+    assert conditional == OF_THE_WORKER
+    conditions = translated()["Conditions"]
+    assert conditions["WithWorker"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "WorkerSchedule"}, ""]}]}
+    for condition in ("WithEmail", "WithWebhooks"):
+        assert conditions[condition]["Fn::And"][0] == {"Condition": "WithWorker"}
+
+
+def test_the_worker_is_a_worker_of_the_queue_once_it_is_there() -> None:
+    variables = source()["Globals"]["Function"]["Environment"]["Variables"]
+    separator, (given, own) = variables["QUEUELOG_WORKER_ROLE_ARNS"]["Fn::Join"]
+    assert (separator, given) == (",", {"Fn::Join": [",", {"Ref": "WorkerRoleArns"}]})
+    condition, worker, otherwise = own["Fn::If"]
+    assert (condition, target(worker), otherwise) == ("WithWorker", "WorkRole", "")
+    assert {name for name in FUNCTIONS if role_of(name) == "WorkRole"} == {"WorkFunction"}
+    assert "WorkPolicy" in listed(translated()["Resources"]["WorkFunction"]["DependsOn"])
+
+
+def test_the_worker_may_add_documents_sign_webhooks_and_send_as_one_sender() -> None:
+    allowed = {action: each for each in statements("WorkRole") for action in listed(each["Action"])}
+    assert set(allowed) - {"logs:CreateLogStream", "logs:PutLogEvents", *ON_EVERYTHING} == {
+        "execute-api:Invoke",
+        "s3:PutObject",
+        "secretsmanager:GetSecretValue",
+        "ses:SendEmail",
+    }
+    assert allowed["s3:PutObject"]["Resource"] == DOCUMENTS
+    address, domain = allowed["ses:SendEmail"]["Resource"]
+    assert address["Fn::Sub"].endswith(":identity/${EmailFrom}")
+    assert domain["Fn::Sub"][1] == {"Domain": {"Fn::Select": [1, {"Fn::Split": ["@", {"Ref": "EmailFrom"}]}]}}
+    assert allowed["ses:SendEmail"]["Condition"] == {"StringEquals": {"ses:FromAddress": {"Ref": "EmailFrom"}}}
+
+
+def test_what_webhooks_are_signed_with_is_base64_as_it_is_made() -> None:
+    made = properties("WebhookSecret")["GenerateSecretString"]
+    assert made == {"PasswordLength": 48, "ExcludePunctuation": True}
+
+
+def test_documents_are_encrypted_private_sent_over_tls_alone_and_outlive_the_stack() -> None:
+    bucket, backups = properties("DocumentBucket"), properties("BackupBucket")
+    for name in ("BucketEncryption", "OwnershipControls", "PublicAccessBlockConfiguration"):
+        assert bucket[name] == backups[name]
+    policy = json.dumps(properties("BackupBucketPolicy")).replace("BackupBucket", "DocumentBucket")
+    assert properties("DocumentBucketPolicy") == json.loads(policy)
+    for name in ("DocumentBucket", "DocumentBucketPolicy"):
+        resource = translated()["Resources"][name]
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
 
 
 def test_lambda_alone_may_take_a_functions_role() -> None:
@@ -610,6 +726,14 @@ def test_a_parameter_has_a_default_a_limit_and_says_what_it_is(name: str) -> Non
         ("WorkerRoleArns", ["", "arn:aws-cn:iam::123456789012:role/N"], ["arn:aws:iam::123456789012:user/Name"]),
         ("AdminRoleArns", ["", "arn:aws:iam::123456789012:role/a+b=c.d@e-f_g"], ["arn:aws:iam::123456789012:root"]),
         ("BackUpSchedule", ["cron(17 3 * * ? *)", "rate(6 hours)"], ["", "daily", "at(2026-01-31T12:00:00)", "rate()"]),
+        ("WorkerSchedule", ["", "rate(1 minute)", "cron(0/5 6-20 ? * MON-FRI *)"], ["always", "rate()", "1 minute"]),
+        ("WorkerTypes", ["", "email", "a.b:c_d-e"], ["-x", "a b", "X" * 101]),
+        ("EmailFrom", ["", "queue@example.com", "a+b@mail.example.com"], ["Ada <a@example.com>", "a@b@c.de", "a@b"]),
+        (
+            "WebhookTargets",
+            ["", "hooks.example.com", "h.example:8443"],
+            ["https://h.example", "H.example", "*.a.b", "a"],
+        ),
         ("VpcId", ["", "vpc-0a1b2c3d"], ["default", "vpc-"]),
         ("SubnetIds", ["", "subnet-0a,subnet-0b", "subnet-0a,subnet-0b,subnet-0c"], ["subnet-0a", "subnet-0a,"]),
         ("RouteTableIds", ["", "rtb-0a", "rtb-0a,rtb-0b"], ["rtb-0a, rtb-0b", "main"]),

@@ -1,0 +1,106 @@
+"""Jobs of the type pdf: a document of text, in the stack's bucket as pdf/<the job's id>.pdf.
+
+Payload: title and text, in which an empty line begins a paragraph. A job that runs twice writes the same object again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import warnings
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import fontpkg_noto_sans
+from botocore.exceptions import ClientError
+
+from queuelog_client import Permanent, Tasks
+from tasks._aws import client, outcome_of
+from tasks._payload import line, only, text
+
+with warnings.catch_warnings():
+    # It misses Pillow, which it needs for images alone: 40 MB of compiled code for two processors.
+    warnings.simplefilter("ignore", UserWarning)
+    from fpdf import FPDF
+    from fpdf.fonts import TTFFont
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from queuelog_client import RunningJob
+
+NEEDS = ("QUEUELOG_DOCUMENT_BUCKET",)
+FIELDS = ("title", "text")
+MOST_OF_A_TITLE, MOST_OF_A_TEXT = 200, 65_536
+FONT = fontpkg_noto_sans.ROOT / "files" / "NotoSans[wdth,wght].ttf"
+# The font has them, but they need to be joined to each other, which fpdf2 leaves to a compiled library.
+DEVANAGARI = re.compile("[\u0900-\u097f\u1cd0-\u1cff\ua8e0-\ua8ff]")
+
+tasks = Tasks()
+
+
+@tasks.task("pdf", max_seconds=60)
+def render(job: RunningJob) -> dict[str, object]:
+    """Render the document and put it into the bucket; return where it is."""
+    only(job.payload, FIELDS)
+    title = line(job.payload, "title", most=MOST_OF_A_TITLE)
+    with _document() as document:
+        _fill(document, title, text(job.payload, "text", most=MOST_OF_A_TEXT))
+        # Not the time of day, so that a second run makes the same bytes.
+        document.set_creation_date(job.created_at)
+        content = bytes(document.output())
+    bucket, key = os.environ["QUEUELOG_DOCUMENT_BUCKET"], f"pdf/{job.id}.pdf"
+    # Somebody else may be at this job by now.
+    job.raise_if_cancelled()
+    try:
+        client("s3").put_object(
+            Bucket=bucket, Key=key, Body=content, ContentType="application/pdf", ChecksumAlgorithm="SHA256"
+        )
+    except ClientError as error:
+        raise outcome_of(error) from error
+    return {
+        "bucket": bucket,
+        "key": key,
+        "pages": document.pages_count,
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+@contextmanager
+def _document() -> Iterator[FPDF]:
+    document = FPDF(format="A4")
+    document.add_font("body", fname=FONT)
+    # The font's file stays open otherwise, until the garbage is collected.
+    with closing(_font(document).ttfont):
+        yield document
+
+
+def _font(document: FPDF) -> TTFFont:
+    font = document.fonts["body"]
+    assert isinstance(font, TTFFont)  # noqa: S101  and none of the fourteen that every reader has
+    return font
+
+
+def _fill(document: FPDF, title: str, body: str) -> None:
+    missing = sorted(each for each in set(title + body) if not _can_be_set(each, document))
+    if missing:
+        # Otherwise the reader would find empty boxes in their places.
+        named = ", ".join(f"{each!r} (U+{ord(each):04X})" for each in missing[:5])
+        raise Permanent(f"There is no way to set {named}: only Latin, Greek and Cyrillic letters.")
+    document.set_title(title)
+    document.set_margin(25)
+    document.add_page()
+    document.set_font("body", size=18)
+    document.multi_cell(0, None, title, align="L", new_x="LMARGIN", new_y="NEXT")
+    document.set_font("body", size=11)
+    for paragraph in re.split(r"\n\s*\n", body.strip()):
+        document.ln(4)
+        document.multi_cell(0, 6, paragraph, align="L", new_x="LMARGIN", new_y="NEXT")
+
+
+def _can_be_set(character: str, document: FPDF) -> bool:
+    if DEVANAGARI.match(character):
+        return False
+    return character in "\n\r\t" or ord(character) in _font(document).cmap
