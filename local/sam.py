@@ -8,6 +8,8 @@ account:
 - The gateway's own answers are SAM CLI's: other bodies than the template's, and a denied key is a 403.
 - No function comes with the time of day: `make sam-invoke` calls the sweep. A backup needs QUEUELOG_BACKUP_BUCKET, and
   AWS_ENDPOINT_URL where something stands in for S3.
+- The worker calls the API that listens on PORT, with the key of the data directory's worker. Its tasks get the
+  variables of theirs that are set here, such as QUEUELOG_EMAIL_FROM, and AWS credentials if there are any.
 Where Docker brings a kernel of its own (macOS, Windows), nothing outside it may open the same DATA_DIR meanwhile: the
 locks of the two sides don't meet.
 """
@@ -16,7 +18,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
+import warnings
+from contextlib import ExitStack
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +36,14 @@ from samcli.local.lambdafn import runtime
 from local.api import TEMPLATE
 from local.data import DataDirectory
 from local.errors import CannotStartError
+from local.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+#: By the first one knows a function that calls the API.
+CALLER, BUCKET = "QUEUELOG_URL", "QUEUELOG_DOCUMENT_BUCKET"
 NO_ENGINE = (
     "No Docker engine answers: install one (on Debian: apt-get install docker.io), start it (dockerd), "
     "and see that you may use its socket."
@@ -43,26 +52,28 @@ NO_ENGINE = (
 
 def main(command: str, environ: Mapping[str, str]) -> None:
     """Run `sam local start-api` or `sam local invoke`, and exit as it does."""
-    try:
-        options = _options(command, environ)
-        engine = engine_info()
-        data = DataDirectory(Path(environ.get("DATA_DIR") or ".local").resolve())
-        data.prepare()
-    except CannotStartError as error:
-        sys.exit(str(error))
-    sandboxes: list[LambdaContainer] = []
-    endpoint = environ.get("AWS_ENDPOINT_URL")
-    runtime.LambdaContainer = _sandbox_class(data, _mount_path(), _user(data, engine), endpoint, sandboxes)
-    os.environ["SAM_CLI_TELEMETRY"] = "0"
-    overrides = ["--parameter-overrides", f"Architecture={architecture_of(engine)}"]
-    try:
-        cli(["local", command, *options, *overrides], prog_name="sam")
-    finally:
-        # So does SAM CLI, unless a second signal interrupts it: make passes on what all of its group have got already.
-        for number in STOP_SIGNALS:
-            signal.signal(number, signal.SIG_IGN)
-        for sandbox in sandboxes:
-            sandbox.delete()
+    with ExitStack() as ending:
+        try:
+            options = _options(command, environ)
+            engine = engine_info()
+            data = DataDirectory(Path(environ.get("DATA_DIR") or ".local").resolve())
+            data.prepare()
+            caller = _caller(environ, engine, data, ending) if command == "invoke" else {}
+        except CannotStartError as error:
+            sys.exit(str(error))
+        sandboxes: list[LambdaContainer] = []
+        endpoint = environ.get("AWS_ENDPOINT_URL")
+        runtime.LambdaContainer = _sandbox_class(data, _mount_path(), _user(data, engine), endpoint, caller, sandboxes)
+        os.environ["SAM_CLI_TELEMETRY"] = "0"
+        overrides = ["--parameter-overrides", f"Architecture={architecture_of(engine)}"]
+        try:
+            cli(["local", command, *options, *overrides], prog_name="sam")
+        finally:
+            # So does SAM CLI, unless a second signal interrupts it: make passes on what all of its group have got.
+            for number in STOP_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            for sandbox in sandboxes:
+                sandbox.delete()
 
 
 def engine_info() -> dict[str, Any]:
@@ -90,9 +101,55 @@ def _options(command: str, environ: Mapping[str, str]) -> list[str]:
     return [*image, environ["FUNCTION"], "--event", environ["EVENT"]]
 
 
+def _caller(
+    environ: Mapping[str, str], engine: Mapping[str, Any], data: DataDirectory, ending: ExitStack
+) -> dict[str, str]:
+    """Return what a function is told that calls the API, and nothing for another; raise CannotStartError."""
+    function = _resources().get(environ["FUNCTION"], {"Properties": {}})
+    if CALLER not in function["Properties"].get("Environment", {}).get("Variables", {}):
+        return {}
+    return {
+        CALLER: _way_to_the_api(int(environ.get("PORT") or "3000"), engine, ending),
+        "QUEUELOG_API_KEY": data.read_keys()["worker"],
+        # The template's would be one that nobody has made.
+        BUCKET: environ.get(BUCKET, ""),
+    }
+
+
+def _way_to_the_api(port: int, engine: Mapping[str, Any], ending: ExitStack) -> str:
+    """Return the URL at which containers find what listens on a port of this machine; raise CannotStartError."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError as error:
+        raise CannotStartError(
+            f"Nothing listens on port {port}, and this function calls the API: start it with `make run` or "
+            "`make sam-api`, with the same PORT and DATA_DIR."
+        ) from error
+    if "Desktop" in str(engine.get("OperatingSystem")):
+        return f"http://host.docker.internal:{port}"
+    try:
+        relay = ending.enter_context(Relay(gateway_address(), port))
+    except OSError as error:
+        raise CannotStartError(f"Containers have no way to this machine ({error.strerror}).") from error
+    return f"http://{gateway_address()}:{relay.port}"
+
+
+def gateway_address() -> str:
+    """Return this machine's address on the network of containers, which nobody else can reach."""
+    (network,) = get_validated_container_client().networks.get("bridge").attrs["IPAM"]["Config"]
+    return str(network.get("Gateway") or ip_network(network["Subnet"])[1])
+
+
+def _resources() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        # SAM CLI calls what its own translator has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        stacks, _ = SamLocalStackProvider.get_stacks(str(TEMPLATE))
+        return dict(stacks[0].resources)
+
+
 def _mount_path() -> str:
-    stacks, _ = SamLocalStackProvider.get_stacks(str(TEMPLATE))
-    systems = [each["Properties"].get("FileSystemConfigs", []) for each in stacks[0].resources.values()]
+    systems = [each["Properties"].get("FileSystemConfigs", []) for each in _resources().values()]
     (path,) = {str(system["LocalMountPath"]) for each in systems for system in each}
     return path
 
@@ -107,7 +164,12 @@ def _user(data: DataDirectory, engine: Mapping[str, Any]) -> str | None:
 
 
 def _sandbox_class(
-    data: DataDirectory, mount_path: str, user: str | None, endpoint: str | None, created: list[LambdaContainer]
+    data: DataDirectory,
+    mount_path: str,
+    user: str | None,
+    endpoint: str | None,
+    caller: Mapping[str, str],
+    created: list[LambdaContainer],
 ) -> type[LambdaContainer]:
     class Sandbox(LambdaContainer):  # type: ignore[misc]  # SAM CLI has no types
         """A function's container, with what SAM CLI leaves out."""
@@ -120,6 +182,7 @@ def _sandbox_class(
                 self._env_vars["QUEUELOG_REGISTRY_FILE"] = f"{mount_path}/{data.principals.name}"
             if endpoint:
                 self._env_vars["AWS_ENDPOINT_URL"] = endpoint
+            self._env_vars |= caller
             created.append(self)
             return super().create(context)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
 from local.errors import CannotStartError
-from local.sam import architecture_of, engine_info
+from local.sam import architecture_of, engine_info, gateway_address
 from tests.containers.base_image import NoImageError, base_image
-from tests.containers.support import Lab, sam_api
+from tests.containers.support import BUCKET, Lab, sam_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,3 +53,21 @@ def lab(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -
 def api(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with sam_api(lab, tmp_path_factory.mktemp("api")) as running:
         yield running
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """A bucket that this machine serves to containers; what the settings have to be for it."""
+    server = ThreadedMotoServer(gateway_address(), port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }
+    for name, value in {**settings, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+    boto3.client("s3").create_bucket(Bucket=BUCKET)
+    yield {**settings, "QUEUELOG_BACKUP_BUCKET": BUCKET}
+    server.stop()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds that something which has to come may take, on a machine that has other things to do.
 PATIENCE = 120
+#: The bucket of the tests that need one.
+BUCKET = "queuelog-tests"
 
 
 def until(happened: Callable[[], Any], what: str) -> Any:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
-from samcli.local.docker.utils import get_validated_container_client
 
 from local.data import DataDirectory
 from queuelog_client.cli.backups import restore
+from tests.containers.support import BUCKET
 from tests.house.template import source
 from tests.http.support import EVENTS, Answer, assert_documented
 from tests.http.test_events import STATUS
@@ -29,7 +26,6 @@ FUNCTIONS = {
     for name, each in source()["Resources"].items()
     if each["Type"] == "AWS::Serverless::Function"
 }
-BUCKET = "queuelog-backups"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +61,7 @@ def call(lab: Lab, tmp_path: Path, cold_starts: dict[str, Invocation]) -> Callab
 
 
 def test_every_function_has_its_test_here() -> None:
-    assert set(FUNCTIONS) == {*STATUS, "authorize", "back_up", "sweep"}
+    assert set(FUNCTIONS) == {*STATUS, "authorize", "back_up", "sweep", "work"}
 
 
 @pytest.mark.parametrize("name", STATUS)
@@ -92,27 +88,6 @@ def test_the_authoriser_knows_the_keys_of_the_data_directory_and_no_other(
 
 def test_the_sweep_sweeps(call: Callable[..., Invocation]) -> None:
     assert call("sweep").answer == {"leases_expired": 0, "jobs_deleted": 0, "is_done": True}
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """A bucket that this machine serves to containers; what the settings have to be for it."""
-    # This machine's address on the network of containers, which nobody else can reach.
-    (network,) = get_validated_container_client().networks.get("bridge").attrs["IPAM"]["Config"]
-    address = network.get("Gateway") or str(ip_network(network["Subnet"])[1])
-    server = ThreadedMotoServer(address, port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    settings = {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }
-    for name, value in {**settings, "AWS_DEFAULT_REGION": "us-east-1"}.items():
-        monkeypatch.setenv(name, value)
-    boto3.client("s3").create_bucket(Bucket=BUCKET)
-    yield {**settings, "QUEUELOG_BACKUP_BUCKET": BUCKET}
-    server.stop()
 
 
 def test_the_backup_makes_a_copy_that_can_be_restored(

@@ -1,4 +1,4 @@
-"""What `sam build` puts into the layer."""
+"""What `sam build` puts into the layers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ PYTHON = ARTIFACT / "python"
 SOURCE = ROOT / "layers/queuelog/python/queuelog"
 #: What Lambda takes of a function and its layers, unzipped.
 LIMIT = 250 * 1024 * 1024
+TASKS = ROOT / ".aws-sam/build/TasksLayer/python"
+#: What a package of the tasks' layer is called where it isn't as it is imported.
+IMPORTED = {"fonttools": "fontTools", "fpdf2": "fpdf"}
 
 
 def files(folder: Path, pattern: str = "*") -> set[Path]:
@@ -34,6 +37,26 @@ def test_the_layer_holds_the_package_and_what_is_pinned_for_it_and_nothing_else(
     compiled = sum(path.stat().st_size for path in ARTIFACT.rglob("*.pyc"))
     report.append(f"The layer has {size / 1e6:.1f} MB unzipped, {compiled / 1e6:.1f} MB of them compiled modules.")
     assert size < LIMIT
+
+
+def test_the_layer_of_the_tasks_holds_the_client_and_what_is_pinned_and_fits_beside_the_other(
+    report: list[str],
+) -> None:
+    requirements = (ROOT / "layers/tasks/requirements.txt").read_text()
+    pinned = {
+        IMPORTED.get(each, each).replace("-", "_")
+        for each in re.findall(r"^([a-z0-9-]+)==", requirements, re.MULTILINE)
+    }
+    assert {path.name for path in TASKS.iterdir()} == pinned | {"queuelog_client"}
+    assert not (TASKS / "queuelog_client").is_symlink()
+    client = ROOT / "client/queuelog_client"
+    assert files(TASKS / "queuelog_client") == files(client)
+    assert all(
+        (TASKS / "queuelog_client" / each).read_bytes() == (client / each).read_bytes() for each in files(client)
+    )
+    sizes = [sum(path.stat().st_size for path in each.rglob("*") if path.is_file()) for each in (TASKS, ARTIFACT)]
+    report.append(f"The layer of the tasks has {sizes[0] / 1e6:.1f} MB unzipped.")
+    assert sum(sizes) < LIMIT
 
 
 @pytest.mark.parametrize("pattern", ["boto3", "botocore", "tests", "*.dist-info", "bin", "conftest.py", "test_*.py"])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from local.data import DataDirectory
-from local.sam import _user, architecture_of, main
+from local.errors import CannotStartError
+from local.sam import CALLER, _caller, _user, architecture_of, main
 from tests.support import PYTHONPATH, ROOT
 
 if TYPE_CHECKING:
@@ -61,3 +64,19 @@ def test_functions_run_as_whoever_the_queue_belongs_to_unless_the_engine_sees_to
 @pytest.mark.parametrize(("machine", "architecture"), [("x86_64", "x86_64"), ("aarch64", "arm64"), ("arm64", "arm64")])
 def test_functions_run_on_the_processor_of_the_engine(machine: str, architecture: str) -> None:
     assert architecture_of({"Architecture": machine}) == architecture
+
+
+def test_a_function_that_calls_the_api_is_told_where_it_is_and_no_other_is(tmp_path: Path) -> None:
+    data = DataDirectory(tmp_path)
+    data.prepare()
+    desktop = {"OperatingSystem": "Docker Desktop"}
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as ending:
+        port = str(listener.getsockname()[1])
+        assert _caller({"FUNCTION": "SweepFunction", "PORT": port}, desktop, data, ending) == {}
+        assert _caller({"FUNCTION": "WorkFunction", "PORT": port}, desktop, data, ending) == {
+            CALLER: f"http://host.docker.internal:{port}",
+            "QUEUELOG_API_KEY": data.read_keys()["worker"],
+            "QUEUELOG_DOCUMENT_BUCKET": "",
+        }
+    with pytest.raises(CannotStartError, match=f"Nothing listens on port {port}, and this function calls the API"):
+        _caller({"FUNCTION": "WorkFunction", "PORT": port}, desktop, data, ExitStack())
