@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import boto3
 import pytest
 
 from local.data import DataDirectory
