@@ -82,7 +82,7 @@ restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3
 
 .PHONY: test
 test: $(READY) ## Run the tests, with the coverage of the core and the client
-	$(BIN)/python -m pytest -q -n auto --cov --cov-report=term
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report=term
 
 .PHONY: test-api
 test-api: $(READY) $(API_READY) ## Send the local API what Schemathesis makes of its OpenAPI: [SEED=… EXAMPLES=…]

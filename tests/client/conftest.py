@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import logging
+import os
 import ssl
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from cryptography import x509
@@ -19,7 +22,6 @@ from tests.support import SteppedClock, directory_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # The same examples at every run, so that a failure is everyone's; and no deadline, since machines differ.
 settings.register_profile("queuelog", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,7 +31,15 @@ settings.load_profile("queuelog")
 @pytest.fixture(scope="session")
 def served() -> Iterator[LocalApi]:
     """The local API over a socket; to start it takes longer than most of these tests."""
-    with directory_in_memory() as folder, LocalApi(folder, clock=SteppedClock()) as api:
+    with (
+        directory_in_memory() as folder,
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        LocalApi(folder, clock=SteppedClock()) as api,
+    ):
+        # Powertools logs to what sys.stdout was in the first test that started a local API, which may be closed; and
+        # setStream would flush that.
+        for handler in logging.getLogger("queuelog").handlers:
+            cast("logging.StreamHandler[Any]", handler).stream = nowhere
         yield api
 
 

@@ -48,7 +48,6 @@ API = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Queu
 OPEN_ENDED = [
     BACKUPS,
     DOCUMENTS,
-    {"Fn::Sub": f"{API}/v1/POST/iam/jobs/*/release"},
 ]
 #: What one function alone is told.
 OWN_VARIABLES = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.http.support import Api
 
 #: One file for all examples of a test: what one leaves behind is there for the next.
-arbitrary = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+arbitrary = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 ANY_SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT
@@ -103,7 +103,7 @@ def sent(fields: dict[str, Any], token: str) -> dict[str, Any]:
     return {name: token if value == TOKEN else value for name, value in fields.items()}
 
 
-@settings(arbitrary, max_examples=300)
+@settings(arbitrary, max_examples=200)
 @given(function=st.sampled_from(WITH_BODY), fields=ANY_FIELDS)
 def test_any_values_of_known_fields(api: Api, function: str, fields: dict[str, Any]) -> None:
     api.new_job()
@@ -113,7 +113,7 @@ def test_any_values_of_known_fields(api: Api, function: str, fields: dict[str, A
         ask(api, function, id=job["id"], body=json.dumps(body).encode())
 
 
-@settings(arbitrary, max_examples=300)
+@settings(arbitrary, max_examples=200)
 @given(function=st.sampled_from(BATCHES), items=st.lists(ANY_FIELDS | ANY_JSON, max_size=5), own=st.integers(0, 4))
 def test_any_values_of_the_fields_of_a_batch(api: Api, function: str, items: list[Any], own: int) -> None:
     api.new_job()

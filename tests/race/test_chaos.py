@@ -1,6 +1,6 @@
 """Six workers and two producers, the workers killed all the time: nothing is lost, and nothing is done twice.
 
-CHAOS_SECONDS says for how long (5); `-s` shows what happened.
+CHAOS_SECONDS says for how long (3); `-s` shows what happened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support import admin, directory_in_memory, start_python
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "5"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "3"))
 
 
 @pytest.fixture(params=[False, True], ids=["local", "network"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,8 +102,9 @@ def test_a_call_that_finds_nothing_sends_no_metric(
 
 def test_it_leaves_no_thread_behind(account: Stack, log: io.StringIO) -> None:
     account.producer.enqueue_jobs([NewJob(type="email")] * 3)
+    before = set(threading.enumerate())
     work.handler(EVENT, context())
-    assert [each.name for each in threading.enumerate() if each.name.startswith("queuelog-")] == []
+    assert [each.name for each in set(threading.enumerate()) - before if each.name.startswith("queuelog-")] == []
 
 
 def test_it_works_on_the_types_that_it_is_told(
@@ -170,7 +170,7 @@ def test_its_role_may_ask_what_a_worker_asks_and_nothing_else(account: Stack, wi
                 Ending(id=other.id, verb="release", lease_token=str(other.lease_token)),
             ]
         )
-    asked = {re.sub(r"/\d+/", "/*/", f"{sent.method}/iam{sent.path}") for sent in wire.sent}
+    asked = {f"{sent.method}/iam{sent.path}" for sent in wire.sent}
     (statement, _) = template("WorkPolicy")["PolicyDocument"]["Statement"]
     assert statement["Action"] == "execute-api:Invoke"
     assert {each["Fn::Sub"].partition("/v1/")[2] for each in statement["Resource"]} == asked
