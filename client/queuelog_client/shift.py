@@ -265,8 +265,8 @@ class Shift:
         """Log an error of the queue, and return the seconds after which to try again."""
         asked_for: float = getattr(error, "retry_after", None) or 0.0
         pause = asked_for + random.random() * min(_LONGEST_PAUSE, math.ldexp(_FIRST_PAUSE, min(failures, 10)))  # noqa: S311
-        level = logging.WARNING if _is_of_the_queue(error) else logging.ERROR
-        trace = None if _is_of_the_queue(error) else error
+        level = logging.WARNING if is_of_the_queue(error) else logging.ERROR
+        trace = None if is_of_the_queue(error) else error
         logger.log(level, "%s, again in %.1f s: %s: %s", doing, pause, type(error).__name__, error, exc_info=trace)
         return pause
 
@@ -319,7 +319,9 @@ class Shift:
         is_refused = _is_named(error, {"Forbidden", "InvalidRequest", "RequestRefused"})
         if is_refused and not self._was_let_in:
             self._fatal = error
+            self._claim = None
             self.stop(self._grace)
+            return
         if is_refused or claim.is_last or getattr(error, "nothing_done", False):
             self._claim = None
         self._claim_failures += 1
@@ -514,5 +516,6 @@ def _is_named(error: Exception, names: set[str]) -> bool:
     return any(each.__name__ in names for each in type(error).__mro__)
 
 
-def _is_of_the_queue(error: Exception) -> bool:
+def is_of_the_queue(error: Exception) -> bool:
+    """Say whether it is an error that the queue raises, a client or the core."""
     return _is_named(error, {"QueuelogError"})
