@@ -1,4 +1,8 @@
-"""The command line: `queuelog COMMAND`, for people and, with --json, for programs."""
+"""The command line: `queuelog COMMAND`, for people and, with --json, for programs.
+
+A command is in the module of its name, but for jobs, job, explain and stats, which look; cancel and retry, which
+change; and backup and restore, which are of files. What they all have is in app, values and output.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from queuelog_client.cli.app import Commands
 def commands() -> None:
     """Enqueue jobs, look at them, work on them, and look after the queue.
 
-    Which queue is said by QUEUELOG_URL and QUEUELOG_API_KEY, or by a profile in ~/.config/queuelog/profiles.toml.
+    Which queue is said by QUEUELOG_URL and QUEUELOG_API_KEY, or by a profile in ~/.config/queuelog/profiles.toml. What
+    a command takes is said by queuelog COMMAND --help.
     """
 
 

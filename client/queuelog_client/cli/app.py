@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from queuelog_client.cli.output import printable
 from queuelog_client.cli.settings import connect, profile_names
-from queuelog_client.errors import InvalidRequest, QueuelogError, TryAgain
+from queuelog_client.cli.values import PATH, TEXT
+from queuelog_client.errors import NoAnswer, QueuelogError, TryAgain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,11 +45,12 @@ class Failed(click.ClickException):
         self.exit_code = exit_code
 
     @classmethod
-    def because_of(cls, error: QueuelogError, *, after: str = "") -> Failed:
-        """Return what the queue's error is to a caller, with a sentence after it."""
+    def because_of(cls, error: Exception, *, after: str = "") -> Failed:
+        """Return what an error of the queue's is to a caller, with a sentence after it."""
         return cls(
             f"{sentence(error)} {after}".strip(),
-            problem=error.slug,
+            # The core's errors have none.
+            problem=getattr(error, "slug", None),
             exit_code=TEMPORARY if isinstance(error, TryAgain) else FAILED,
         )
 
@@ -58,15 +62,18 @@ class Failed(click.ClickException):
             click.echo(f"Error: {printable(self.message)}", file=file, err=True)
 
 
-def sentence(error: QueuelogError) -> str:
+def sentence(error: Exception) -> str:
     """Return what an error says; where the queue has found faults, these alone."""
-    if not isinstance(error, InvalidRequest) or not error.faults:
-        return str(error)
-    return "; ".join(f"{fault.field} {fault.message}" for fault in error.faults) + "."
+    faults = getattr(error, "faults", ())
+    return "; ".join(f"{fault.field} {fault.message}" for fault in faults) + "." if faults else str(error)
 
 
 class Commands(click.Group):
     """Tells the queue's refusals as sentences, and all that goes wrong in JSON where that was asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they were added, and a newcomer meets them."""
+        return sorted(super().list_commands(ctx), key=list(self.commands).index)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the arguments apart; raise Failed for wrong ones if JSON was asked for."""
@@ -99,6 +106,10 @@ def _told(context: click.Context) -> Iterator[None]:
         wrong = Failed(error.format_message(), problem="usage", exit_code=error.exit_code)
         wrong.as_json = True
         raise wrong from error
+    except click.Abort:
+        refused = Failed("Nothing was done, for nobody said yes.")
+        refused.as_json = as_json
+        raise refused from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
@@ -116,10 +127,11 @@ def address_options(command: AnyFunction) -> AnyFunction:
     """Add --profile, --url and --iam, which say what `connect` takes."""
     for option in (
         click.option("--iam", is_flag=True, help="Sign with AWS credentials in place of a key."),
-        click.option("--url", help="The API's address.  [env: QUEUELOG_URL]"),
+        click.option("--url", metavar="URL", type=TEXT, help="The API's address.  [env: QUEUELOG_URL]"),
         click.option(
             "--profile",
             metavar="NAME",
+            type=TEXT,
             shell_complete=_profiles_that_begin,
             help="A queue of profiles.toml.  [env: QUEUELOG_PROFILE]",
         ),
@@ -135,9 +147,61 @@ def queue_options(command: AnyFunction) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_queue(*, profile: str | None, url: str | None, iam: bool, **given: Any) -> Any:
         with connect(profile=profile, url=url, iam=iam) as queue:
-            return command(queue=queue, **given)
+            try:
+                return command(queue=queue, **given)
+            except NoAnswer as error:
+                raise Failed.because_of(
+                    error, after=f"Is {queue.url} its address? queuelog doctor looks for what is wrong."
+                ) from error
 
     return with_queue
+
+
+def file_option(command: AnyFunction) -> AnyFunction:
+    """Add --file."""
+    return click.option("--file", metavar="PATH", type=PATH, help="A queue's file, in place of a directory.")(command)
+
+
+def data_dir_option(default: str | None = ".local") -> Callable[[AnyFunction], AnyFunction]:
+    """Return what adds --data-dir, as the argument data_dir."""
+    return click.option(
+        "--data-dir",
+        metavar="DIR",
+        type=PATH,
+        default=default,
+        show_default=True,
+        help="A local queue's directory: its file and its registry.",
+    )
+
+
+def stack_option(command: AnyFunction) -> AnyFunction:
+    """Add --stack."""
+    return click.option("--stack", metavar="NAME", type=TEXT, help="A deployed queue, by its stack's name.")(command)
+
+
+def yes_option(command: AnyFunction) -> AnyFunction:
+    """Add --yes."""
+    return click.option("--yes", is_flag=True, help="Don't ask; needed where nobody can be asked, as in a pipe.")(
+        command
+    )
+
+
+def is_given(name: str) -> bool:
+    """Say whether an argument was on the command line, and is no default."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def may_ask(*, yes: bool) -> bool:
+    """Return whether to ask before it is done; raise click.UsageError without --yes where nobody can be asked."""
+    # It is None where the standard input is closed.
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        raise click.UsageError("Nobody can be asked here whether that is meant: say --yes.")
+    return not yes
+
+
+def ask(question: str) -> None:
+    """Go on if somebody at the terminal says yes; raise click.Abort."""
+    click.confirm(question, abort=True, err=True)
 
 
 def _profiles_that_begin(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from queuelog_client.cli.app import Failed, json_option, queue_options, sentence
+from queuelog_client.cli.app import Failed, ask, json_option, may_ask, queue_options, sentence, yes_option
 from queuelog_client.cli.output import counted, printable, show_json
-from queuelog_client.cli.values import JOB_ID, Moment
+from queuelog_client.cli.values import JOB_ID, TEXT, Moment
 from queuelog_client.errors import RequestRefused, TryAgain
 from queuelog_client.job import JobStatus
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 #: What one request may retry.
 _MOST_RETRIED = 1_000
+_MOMENT = Moment(or_how_long="ago")
 
 
 @click.command()
@@ -26,26 +26,31 @@ _MOST_RETRIED = 1_000
 @json_option
 @queue_options
 def cancel(*, queue: QueueClient, ids: Sequence[int], as_json: bool) -> None:
-    """Cancel pending jobs, and ask the workers of running ones to stop."""
+    """Cancel pending jobs; the workers of running ones are told."""
     _one_by_one(queue.cancel, ids, as_json=as_json)
 
 
 @click.command()
 @click.argument("ids", metavar="[ID]...", type=JOB_ID, nargs=-1)
-@click.option("--status", type=click.Choice([JobStatus.FAILED.value, JobStatus.CANCELLED.value]))
-@click.option("--type", help="Of these, only jobs of this type.")
-@click.option("--error-contains", metavar="TEXT", help="Of these, only jobs whose last error has this text.")
-@click.option("--failed-after", type=Moment(past=True), help="Ended since: 2h, 2026-01-31T12:00, 2026-01-31T12:00Z.")
-@click.option("--failed-before", type=Moment(past=True), help="Ended before.")
-@click.option("--limit", type=click.IntRange(1, _MOST_RETRIED), help="At the most; default 100.")
+@click.option(
+    "--status",
+    type=click.Choice([JobStatus.FAILED.value, JobStatus.CANCELLED.value]),
+    help="In place of IDs: all jobs with this status.",
+)
+@click.option("--type", metavar="TYPE", type=TEXT, help="Of these, only jobs of this type.")
+@click.option("--error-contains", type=TEXT, help="Of these, only jobs whose last error has this text.")
+@click.option("--failed-after", type=_MOMENT, help="Ended since: 2h, 2026-01-31T12:00, 2026-01-31T12:00Z.")
+@click.option("--failed-before", type=_MOMENT, help="Ended before.")
+@click.option("--limit", metavar="NUMBER", type=click.IntRange(1, _MOST_RETRIED), help="At the most.  [default: 100]")
 @click.option("--dry-run", is_flag=True, help="Only say which jobs these are.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @json_option
 @queue_options
 def retry(*, queue: QueueClient, ids: Sequence[int], dry_run: bool, yes: bool, as_json: bool, **given: Any) -> None:
-    """Put failed or cancelled jobs back: these, or those that pass --status and what else is said.
+    """Put failed or cancelled jobs back.
 
-    Of many those that ended first are taken. On a terminal you are asked before it is done.
+    These, or those that pass --status and what else is said; of many those that ended first are taken. Unless you
+    have named them yourself you are asked first.
     """
     wanted = {name: value for name, value in given.items() if value is not None}
     if ids:
@@ -56,10 +61,10 @@ def retry(*, queue: QueueClient, ids: Sequence[int], dry_run: bool, yes: bool, a
     if "status" not in wanted:
         raise click.UsageError("Say which jobs: their ids, or --status failed, or --status cancelled.")
     wanted["status"] = JobStatus(wanted["status"])
-    if not (dry_run or yes) and sys.stdin.isatty():
+    if not dry_run and may_ask(yes=yes):
         found = queue.retry_jobs(**wanted, dry_run=True)
         if found:
-            click.confirm(f"Retry {counted(len(found), 'job')} ({_listed(found)})?", abort=True, err=True)
+            ask(f"Retry {counted(len(found), 'job')} ({_listed(found)})?")
     _retry_passing(queue, wanted, dry_run=dry_run, as_json=as_json)
 
 

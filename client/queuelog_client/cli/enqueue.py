@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from queuelog_client.cli.app import INTERRUPTED, Failed, json_option, queue_options, sentence
-from queuelog_client.cli.lines import BadLine, Line, batches, parsed, read_lines
+from queuelog_client.cli.lines import BadLine, Line, as_they_come, batches, parsed, read_lines
 from queuelog_client.cli.output import counted, local_time, printable, show_json, when
-from queuelog_client.cli.values import SECONDS, Moment, Priority
+from queuelog_client.cli.values import SECONDS, TEXT, Moment, Priority
 from queuelog_client.errors import InvalidJob, QueuelogError, RequestRefused
 from queuelog_client.job import MAX_RETRIES, JobPriority, NewJob
 
@@ -31,14 +31,35 @@ _MOST_TOLD = 20
 @click.command()
 @click.argument("type", required=False)
 @click.argument("payload", required=False)
-@click.option("--priority", type=Priority(), help="Default medium.")
-@click.option("--key", help="An idempotency key: with the same one there is one job, however often you enqueue it.")
+@click.option("--priority", type=Priority(), help="How soon it is done.  [default: medium]")
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    type=TEXT,
+    help="With the same one there is one job, however often you enqueue it.",
+)
 @click.option("--delay", type=SECONDS, help="How long from now it is due: 90, 15m, 2h, 7d.")
 @click.option("--run-at", type=Moment(), help="When it is due: 2026-01-31T12:00, of your zone unless it names one.")
-@click.option("--max-retries", type=click.IntRange(0, MAX_RETRIES), help="Default 3.")
+@click.option(
+    "--max-retries",
+    metavar="NUMBER",
+    type=click.IntRange(0, MAX_RETRIES),
+    help="How often it comes back.  [default: 3]",
+)
 @click.option("--backoff", type=SECONDS, help="What the waits between retries grow from.")
-@click.option("--from", "source", metavar="FILE", help="Enqueue a job for each line of JSON of a file, or of -.")
-@click.option("--series", help="With --from: lines that were enqueued in another series are enqueued once more.")
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    type=TEXT,
+    help="Enqueue a job for each line of JSON of a file, or of a pipe with -.",
+)
+@click.option(
+    "--series",
+    metavar="NAME",
+    type=TEXT,
+    help="With --from: lines that were enqueued in another series are enqueued once more.",
+)
 @json_option
 @queue_options
 def enqueue(
@@ -69,7 +90,7 @@ def enqueue(
     if type is None:
         raise click.UsageError("Say which TYPE of job, or --from which file.")
     if series is not None:
-        raise click.UsageError("--series goes with --from; a single job has --key.")
+        raise click.UsageError("--series goes with --from; a single job has --idempotency-key.")
     answer = queue.enqueue(_new_job(type, payload, **said))
     if as_json:
         show_json(answer)
@@ -82,7 +103,7 @@ def _new_job(
     payload: str | None,
     *,
     priority: JobPriority | None,
-    key: str | None,
+    idempotency_key: str | None,
     delay: int | None,
     run_at: datetime | None,
     max_retries: int | None,
@@ -94,7 +115,7 @@ def _new_job(
             payload=None if payload is None else parsed(payload),
             priority=priority,
             max_retries=max_retries,
-            idempotency_key=key,
+            idempotency_key=idempotency_key,
             run_at=run_at,
             delay_seconds=delay,
             backoff_seconds=backoff,
@@ -150,29 +171,29 @@ def _enqueue_lines(queue: QueueClient, source: str, *, series: str | None, as_js
         raise Failed(go_on, exit_code=INTERRUPTED)
     if outcome.bad:
         raise Failed(
-            f"{counted(len(outcome.bad), 'line')} could not be enqueued: correct them, and run the command again; "
-            "the others are not enqueued twice."
+            f"{counted(len(outcome.bad), 'line')} could not be enqueued: put that right, and run the command again; "
+            "the other lines are not enqueued twice."
         )
 
 
-def _opened(source: str) -> AbstractContextManager[Iterable[bytes]]:
+def _opened(source: str) -> AbstractContextManager[Iterable[bytes | None]]:
     try:
-        return nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb")
+        return nullcontext(as_they_come(sys.stdin.fileno())) if source == "-" else Path(source).open("rb")
     except OSError as error:
         raise click.UsageError(f"{source} can't be read: {error.strerror}.") from error
 
 
-def _checked(lines: Iterable[Line | BadLine]) -> tuple[int, list[BadLine]]:
+def _checked(lines: Iterable[Line | BadLine | None]) -> tuple[int, list[BadLine]]:
     total, bad = 0, []
     for line in lines:
-        total += 1
+        total += line is not None
         if isinstance(line, BadLine):
             bad.append(line)
     return total, bad
 
 
 def _send_all(
-    queue: QueueClient, lines: Iterable[Line | BadLine], outcome: _Outcome, advance: Callable[[int], None]
+    queue: QueueClient, lines: Iterable[Line | BadLine | None], outcome: _Outcome, advance: Callable[[int], None]
 ) -> KeyboardInterrupt | QueuelogError | None:
     """Enqueue lines until they end or it is stopped; return what stopped it."""
     following = 1

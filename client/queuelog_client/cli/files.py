@@ -1,37 +1,37 @@
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from queuelog_client.cli.app import Failed, json_option
-from queuelog_client.cli.output import show_json
-from queuelog_client.cli.outside import Given, outside, require_aws, require_core
+from queuelog_client.cli.app import Failed, data_dir_option, file_option, is_given, json_option, stack_option
+from queuelog_client.cli.output import counted, show_json
+from queuelog_client.cli.outside import outside, require_aws, require_core
+from queuelog_client.cli.values import PATH, TEXT
 
-A_PATH = click.Path(path_type=Path)
-data_dir_option = click.option(
-    "--data-dir", metavar="DIR", type=A_PATH, default=".local", show_default=True, help="A local queue's directory."
-)
-file_option = click.option("--file", metavar="PATH", type=A_PATH, help="A queue's file, in place of a directory.")
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@click.argument("copy", required=False, type=A_PATH)
+@click.argument("copy", required=False, type=PATH)
 @file_option
-@data_dir_option
-@click.option("--stack", metavar="NAME", type=Given(), help="Let a deployed queue back itself up into its bucket, now.")
+@data_dir_option()
+@stack_option
 @json_option
 def backup(*, copy: Path | None, file: Path | None, data_dir: Path, stack: str | None, as_json: bool) -> None:
-    """Copy a queue into the file COPY while others use it, or let a stack make one of its backups.
+    """Copy a queue into the file COPY while others use it.
 
-    The copy is of one moment, is checked, and can be opened with any SQLite. Nothing is overwritten.
+    The copy is of one moment, is checked, and can be opened with any SQLite. Nothing is overwritten. With --stack, and
+    without COPY, a stack backs itself up into its bucket, now.
     """
     require_core()
     from queuelog_client.cli import backups  # noqa: PLC0415
 
     if bool(stack) == bool(copy):
         raise click.UsageError("Say where to: a file for a local queue's copy, or --stack for a backup in its bucket.")
+    if stack and (file or is_given("data_dir")):
+        raise click.UsageError("--stack names a queue, and --file or --data-dir another one: give one.")
     try:
         if stack:
             require_aws()
@@ -45,20 +45,20 @@ def backup(*, copy: Path | None, file: Path | None, data_dir: Path, stack: str |
             if as_json:
                 show_json({"copy": str(copy), "jobs": jobs})
             else:
-                click.echo(f"{copy} holds {jobs} jobs.")
+                click.echo(f"{copy} holds {counted(jobs, 'job')}.")
     except backups.NotCopiedError as error:
         raise Failed(str(error)) from error
 
 
 @click.command()
-@click.argument("source", type=Given())
+@click.argument("source", type=TEXT)
 @file_option
-@data_dir_option
+@data_dir_option()
 @json_option
 def restore(*, source: str, file: Path | None, data_dir: Path, as_json: bool) -> None:
-    """Put a backup in the place of a queue that nobody uses; what was there before is kept.
+    """Put a backup in the place of a queue that nobody uses.
 
-    SOURCE is a file, even one in use, or s3://bucket/key. It is checked first.
+    SOURCE is a file, even one in use, or s3://bucket/key. It is checked first, and what was there before is kept.
     """
     require_core()
     from queuelog_client.cli import backups  # noqa: PLC0415
@@ -74,7 +74,7 @@ def restore(*, source: str, file: Path | None, data_dir: Path, as_json: bool) ->
         kept = restored.kept and str(restored.kept)
         show_json({"file": str(target), "jobs": restored.jobs, "kept": kept})
         return
-    click.echo(f"{target} now holds the {restored.jobs} jobs of {source}.")
+    click.echo(f"{target} now holds the {counted(restored.jobs, 'job')} of {source}.")
     if restored.kept is not None:
         click.echo(f"What was there before is in {restored.kept}.")
 
@@ -83,6 +83,6 @@ def database_of(file: Path | None, data_dir: Path) -> Path:
     """Return the queue's file that the options name; raise click.UsageError if they name two."""
     if file is None:
         return data_dir / "queue.db"
-    if click.get_current_context().get_parameter_source("data_dir") is ParameterSource.COMMANDLINE:
+    if is_given("data_dir"):
         raise click.UsageError("--file and --data-dir name two queues: give one.")
     return file

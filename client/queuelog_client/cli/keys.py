@@ -3,40 +3,51 @@ from __future__ import annotations
 import functools
 import json
 import re
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from queuelog_client.cli.app import Failed, json_option
-from queuelog_client.cli.output import show_json, show_table
-from queuelog_client.cli.outside import WRONG_SETTING, Given, confirm, outside, require_aws, require_core
-from queuelog_client.job import JobPriority, timestamp
+from queuelog_client.cli.app import (
+    Failed,
+    ask,
+    data_dir_option,
+    is_given,
+    json_option,
+    may_ask,
+    stack_option,
+    yes_option,
+)
+from queuelog_client.cli.output import counted, local_time, show_json, show_table, when
+from queuelog_client.cli.outside import outside, require_aws, require_core
+from queuelog_client.cli.values import NAMES, SECONDS, TEXT, Moment, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from queuelog.registry import Entry, Registry
     from queuelog_client.cli.app import AnyFunction
     from queuelog_client.cli.registries import Place
+    from queuelog_client.job import JobPriority
 
-UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
-A_MOMENT = (
-    "must be a number of days, hours or minutes from now, such as 90d, 12h or 30m, "
-    "or a time with its zone, such as 2026-12-31T00:00:00Z"
-)
+NEVER = "never"
 
 
-class Listed(Given):
-    """Texts with commas between them."""
+class End(Moment):
+    """When a key ends, or never."""
 
-    name = "list"
+    def __init__(self) -> None:
+        super().__init__(or_how_long="from now")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the list."""
-        return [part.strip() for part in super().convert(value, param, ctx).split(",")]
+        """Return the time, or NEVER; raise click.BadParameter."""
+        if value == NEVER:
+            return value
+        end = super().convert(value, param, ctx)
+        if end <= outside().now():
+            self.fail(f"{value!r} lies in the past: the key would never work.", param, ctx)
+        return end
 
 
 class KeyId(click.ParamType):
@@ -45,7 +56,7 @@ class KeyId(click.ParamType):
     name = "id"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the id."""
+        """Return the id; raise click.BadParameter."""
         if not re.fullmatch(r"[A-Za-z0-9]{8}", value):
             self.fail("must be a key's id: 8 letters and digits, which `queuelog keys list` shows.", param, ctx)
         return value
@@ -54,21 +65,14 @@ class KeyId(click.ParamType):
 def with_registry(command: AnyFunction) -> Callable[..., Any]:
     """Add --stack and --data-dir, and pass the registry's place as the argument place."""
 
-    @click.option("--stack", metavar="NAME", type=Given(), help="The registry of a deployed queue: its stack's name.")
-    @click.option(
-        "--data-dir",
-        metavar="DIR",
-        type=click.Path(path_type=Path),
-        default=".local",
-        show_default=True,
-        help="The registry of a local queue: its data directory.",
-    )
+    @stack_option
+    @data_dir_option()
     @functools.wraps(command)
     def with_place(*, stack: str | None, data_dir: Path, **given: Any) -> Any:
         require_core()
         from queuelog_client.cli.registries import NotChangedError, RegistryFile, RegistrySecret  # noqa: PLC0415
 
-        if stack and click.get_current_context().get_parameter_source("data_dir") is ParameterSource.COMMANDLINE:
+        if stack and is_given("data_dir"):
             raise click.UsageError("--stack and --data-dir name two registries: give one.")
         if stack:
             require_aws()
@@ -87,15 +91,17 @@ def keys() -> None:
 
 
 @keys.command()
-@click.argument("name", type=Given())
-@click.option("--roles", required=True, metavar="LIST", type=Listed(), help="One or more of producer,worker,admin.")
-@click.option("--types", metavar="LIST", type=Listed(), help="The only job types it may use.  [default: all]")
+@click.argument("name", type=TEXT)
+@click.option("--roles", required=True, type=NAMES, help="One or more of producer, worker, admin, with commas.")
+@click.option("--types", type=NAMES, help="The only job types that it may use, with commas.  [default: all]")
 @click.option(
     "--max-priority",
-    type=click.Choice([each.label for each in JobPriority], case_sensitive=False),
+    type=Priority(),
     help="The highest priority that it may give a job.  [default: medium; critical for an admin]",
 )
-@click.option("--expires", metavar="WHEN", type=Given(), help="As 90d, 12h, 30m or a time.  [default: never]")
+@click.option(
+    "--expires", type=End(), default=NEVER, show_default=True, help="When it ends: 90d, 12h, 2026-01-31T12:00."
+)
 @json_option
 @with_registry
 def create(
@@ -104,8 +110,8 @@ def create(
     name: str,
     roles: list[str],
     types: list[str] | None,
-    max_priority: str | None,
-    expires: str | None,
+    max_priority: JobPriority | None,
+    expires: datetime | str,
     as_json: bool,
 ) -> None:
     """Make a key for the principal NAME, and show it once.
@@ -113,16 +119,15 @@ def create(
     Keys of one name are one principal: they see the same jobs.
     """
     from queuelog import InvalidRegistry  # noqa: PLC0415
-    from queuelog import JobPriority as Priority  # noqa: PLC0415
+    from queuelog import JobPriority as CorePriority  # noqa: PLC0415
     from queuelog.registry import new_entry  # noqa: PLC0415
     from queuelog_client.cli.registries import adding  # noqa: PLC0415
 
-    expires_at = None if expires is None else _moment(expires, "--expires")
-    highest = None if max_priority is None else Priority.from_label(max_priority)
+    highest = None if max_priority is None else CorePriority.from_label(max_priority.label)
     try:
-        key, entry = new_entry(name, roles, types, highest, expires_at)
+        key, entry = new_entry(name, roles, types, highest, _end(expires))
     except InvalidRegistry as error:
-        raise Failed(str(error), exit_code=WRONG_SETTING) from error
+        raise click.UsageError(str(error)) from None
     registry = place.change(adding(entry))
     if as_json:
         show_json({"key": key, **_shown(_entry(registry, entry["key_id"]))})
@@ -131,14 +136,17 @@ def create(
     click.echo(f"Its entry, written to {place.name}:\n\n{json.dumps(entry, indent=2)}")
     others = len(registry.key_ids(name)) - 1
     if others:
-        click.echo(f"\n{name} already had {others} key(s): all are the same principal, and see the same jobs.")
+        click.echo(f"\n{name} already had {counted(others, 'key')}: all are one principal, and see the same jobs.")
 
 
 @keys.command("list")
 @json_option
 @with_registry
 def list_keys(*, place: Place, as_json: bool) -> None:
-    """List the keys: whose each is, what it may do, and until when. The keys themselves are kept nowhere."""
+    """List whose each key is, what it may do, and until when.
+
+    The keys themselves are kept nowhere.
+    """
     entries = [_shown(entry) for entry in place.read().entries]
     if as_json:
         show_json({"keys": entries})
@@ -155,7 +163,7 @@ def list_keys(*, place: Place, as_json: bool) -> None:
                 ", ".join(each["roles"]),
                 "all" if each["types"] is None else ", ".join(each["types"]) or "none",
                 each["max_priority"],
-                _expiry(each),
+                NEVER if each["expires_at"] is None else when(each["expires_at"], outside().now()),
             )
             for each in entries
         ],
@@ -164,23 +172,28 @@ def list_keys(*, place: Place, as_json: bool) -> None:
 
 @keys.command()
 @click.argument("key_ids", metavar="[KEY_ID]...", nargs=-1, type=KeyId())
-@click.option("--name", type=Given(), help="All keys of this principal.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--name", metavar="NAME", type=TEXT, help="All keys of this principal.")
+@yes_option
 @json_option
 @with_registry
 def revoke(*, place: Place, key_ids: tuple[str, ...], name: str | None, yes: bool, as_json: bool) -> None:
-    """Revoke keys: whoever comes with one is turned away from then on, and of a stack two minutes later."""
+    """Revoke keys: whoever comes with one is turned away.
+
+    Of a stack, two minutes later. You are asked first.
+    """
     from queuelog_client.cli.registries import removing  # noqa: PLC0415
 
     if bool(key_ids) == bool(name):
         raise click.UsageError("Say which keys: their ids, or --name for all keys of a principal.")
+    is_to_ask = may_ask(yes=yes)
     registry = place.read()
     wanted = _keys_of(registry, name, place) if name else list(dict.fromkeys(key_ids))
     unknown = [each for each in wanted if each not in registry]
     if unknown:
         raise Failed(f"There is no key {', '.join(unknown)} in {place.name}: nothing was revoked.")
     named = ", ".join(f"{each} of {_entry(registry, each).principal.name}" for each in wanted)
-    confirm(f"Revoke {named}?", yes=yes)
+    if is_to_ask:
+        ask(f"Revoke {named}?")
     place.change(removing(wanted))
     if as_json:
         show_json({"revoked": wanted})
@@ -189,20 +202,19 @@ def revoke(*, place: Place, key_ids: tuple[str, ...], name: str | None, yes: boo
 
 
 @keys.command()
-@click.argument("which", metavar="NAME|KEY_ID", type=Given())
+@click.argument("which", metavar="NAME|KEY_ID", type=TEXT)
 @click.option(
     "--keep",
-    metavar="SPAN",
-    type=Given(),
+    type=SECONDS,
     default="1d",
     show_default=True,
-    help="How long the old key goes on, as 1d, 12h or 30m; 0 revokes it at once.",
+    help="How long the old key goes on: 12h, 7d; 0 revokes it at once.",
 )
-@click.option("--expires", metavar="WHEN", type=Given(), help="When the new key ends, as 90d, a time, or never.")
+@click.option("--expires", type=End(), help="When the new key ends: 90d, 12h, 2026-01-31T12:00, or never.")
 @json_option
 @with_registry
-def rotate(*, place: Place, which: str, keep: str, expires: str | None, as_json: bool) -> None:
-    """Make a new key that may do what another one may, and let the old one end.
+def rotate(*, place: Place, which: str, keep: int, expires: datetime | str | None, as_json: bool) -> None:
+    """Make a new key that may do the same, and let the old one end.
 
     Without --expires it lasts for ever if the old one did. With a NAME, every key of that principal ends.
     """
@@ -210,16 +222,13 @@ def rotate(*, place: Place, which: str, keep: str, expires: str | None, as_json:
     from queuelog_client.cli.registries import rotating  # noqa: PLC0415
 
     now = outside().now()
-    until = None if keep == "0" else _later(keep, now)
-    if until is None and keep != "0":
-        raise click.BadParameter("must be a span such as 1d, 12h or 30m, or 0.", param_hint="--keep")
+    until = now + timedelta(seconds=keep) if keep else None
     old = _to_rotate(place.read(), which, now, place)
     ends = any(each.expires_at for each in old)
     if expires is None and ends:
         raise click.UsageError("The old key has an end: say with --expires when the new one ends, or never.")
-    expires_at = None if expires in {None, "never"} else _moment(str(expires), "--expires")
     key, gone = new_key(), [each.key_id for each in old]
-    registry = place.change(rotating(gone, key, expires_at, until))
+    registry = place.change(rotating(gone, key, _end(expires), until))
     entry = _entry(registry, str(key_id(key)))
     if as_json:
         show_json({"key": key, **_shown(entry), "replaced": gone, "replaced_until": until})
@@ -227,9 +236,11 @@ def rotate(*, place: Place, which: str, keep: str, expires: str | None, as_json:
     _show_key(key)
     click.echo(f"It may do what {', '.join(gone)} may, and is registered in {place.name} as {entry.principal.name}.")
     if until is None:
-        click.echo(f"{', '.join(gone)} is revoked.{_delay(place)}")
+        click.echo(f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} revoked.{_delay(place)}")
     else:
-        click.echo(f"Move the callers: {', '.join(gone)} ends at {timestamp(until)}, or earlier if it would have.")
+        end = f"{local_time(until)} ({when(until, now)})"
+        verb = "ends" if len(gone) == 1 else "end"
+        click.echo(f"Move the callers: {', '.join(gone)} {verb} at {end}, or earlier if it was to.")
 
 
 def _to_rotate(registry: Registry, which: str, now: datetime, place: Place) -> Sequence[Entry]:
@@ -272,13 +283,6 @@ def _shown(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _expiry(entry: dict[str, Any]) -> str:
-    ends: datetime | None = entry["expires_at"]
-    if ends is None:
-        return "never"
-    return f"expired {ends:%Y-%m-%d}" if entry["expired"] else f"{ends:%Y-%m-%d %H:%M} UTC"
-
-
 def _show_key(key: str) -> None:
     click.echo(f"The key, shown this once and kept nowhere:\n\n    {key}\n")
 
@@ -289,24 +293,5 @@ def _delay(place: Place) -> str:
     return " It may still be let in for two minutes." if isinstance(place, RegistrySecret) else ""
 
 
-def _moment(text: str, option: str) -> datetime:
-    now = outside().now()
-    moment = _later(text, now) or _point_in_time(text)
-    if moment is None:
-        raise click.BadParameter(f"{A_MOMENT}.", param_hint=option)
-    if moment <= now:
-        raise click.BadParameter("lies in the past: the key would never work.", param_hint=option)
-    return moment
-
-
-def _later(text: str, now: datetime) -> datetime | None:
-    match = re.fullmatch(r"([0-9]{1,5})([dhm])", text)
-    return now + int(match[1]) * UNITS[match[2]] if match else None
-
-
-def _point_in_time(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
+def _end(said: datetime | str | None) -> datetime | None:
+    return said if isinstance(said, datetime) else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +17,8 @@ from queuelog_client.job import MAX_BATCH, JobPriority, NewJob, encode_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+#: Seconds; what a pipe has brought waits no longer for more.
+PAUSE = 1.0
 #: The queue takes a batch whose answer has room: in 5,000,000 bytes the jobs, quoted once more, with 20,000 bytes for
 #: the other fields of each. A request, of at most 4,000,000, is then small enough as well.
 _MOST_BYTES, _BYTES_OF_A_JOB = 4_900_000, 20_000
@@ -44,15 +48,38 @@ class BadLine(NamedTuple):
     error: str
 
 
-def read_lines(source: Iterable[bytes], *, series: str | None) -> Iterator[Line | BadLine]:
-    """Yield what each line is; empty ones are passed over, but count.
+def as_they_come(file: int) -> Iterator[bytes | None]:
+    """Yield the lines of an open file, and None whenever a second passes without any."""
+    begun = bytearray()
+    content = b"more"
+    while content:
+        while not select.select([file], [], [], PAUSE)[0]:
+            yield None
+        content = os.read(file, 65_536)
+        end, *lines = content.split(b"\n")
+        begun += end
+        if lines:
+            yield bytes(begun)
+            *whole, last = lines
+            yield from whole
+            begun = bytearray(last)
+    yield bytes(begun)
+
+
+def read_lines(source: Iterable[bytes | None], *, series: str | None) -> Iterator[Line | BadLine | None]:
+    """Yield what each line is, and None where None is; empty ones are passed over, but count.
 
     A job without an idempotency key gets one of what it says and how often that has been said before in these lines.
     So lines keep their keys wherever they move to, two that are equal are two jobs, and one that was changed is
     another. Lines of another series are other jobs.
     """
     said = Counter[bytes]()
-    for number, content in enumerate(source, 1):
+    number = 0
+    for content in source:
+        if content is None:
+            yield None
+            continue
+        number += 1
         if not content.strip():
             continue
         try:
@@ -65,12 +92,17 @@ def read_lines(source: Iterable[bytes], *, series: str | None) -> Iterator[Line 
             yield Line(number, job if job.idempotency_key is not None else _keyed(job, said, series))
 
 
-def batches(lines: Iterable[Line | BadLine]) -> Iterator[tuple[list[Line], list[BadLine]]]:
-    """Yield the lines in as many as one request takes, each with the bad ones among them."""
+def batches(lines: Iterable[Line | BadLine | None]) -> Iterator[tuple[list[Line], list[BadLine]]]:
+    """Yield the lines in as many as one request takes or come before a None, each with the bad ones among them."""
     good: list[Line] = []
     bad: list[BadLine] = []
     size = 0
     for line in lines:
+        if line is None:
+            if good or bad:
+                yield good, bad
+            good, bad, size = [], [], 0
+            continue
         if isinstance(line, BadLine):
             bad.append(line)
             continue
@@ -89,7 +121,8 @@ def parsed(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error.msg} at character {error.pos + 1}") from None
+        # Some of its messages end so themselves.
+        raise ValueError(f"it is not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("it nests too deep") from None
 

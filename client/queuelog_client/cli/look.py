@@ -20,7 +20,7 @@ from queuelog_client.cli.output import (
     table,
     when,
 )
-from queuelog_client.cli.values import JOB_ID, Priority
+from queuelog_client.cli.values import JOB_ID, TEXT, Priority
 from queuelog_client.cli.watch import watch, watch_options
 from queuelog_client.job import MAX_BATCH, Job, JobPriority, JobStatus, Order
 
@@ -39,13 +39,17 @@ _NARROW = 60
 
 
 @click.command()
-@click.option("--status", type=click.Choice([each.value for each in JobStatus]))
-@click.option("--type", help="Only jobs of this type.")
-@click.option("--priority", type=Priority())
+@click.option("--status", type=click.Choice([each.value for each in JobStatus]), help="Only jobs with this status.")
+@click.option("--type", metavar="TYPE", type=TEXT, help="Only jobs of this type.")
+@click.option("--priority", type=Priority(), help="Only jobs of this priority.")
 @click.option(
-    "--order", type=click.Choice([each.value for each in Order]), default=Order.NEWEST.value, show_default=True
+    "--order",
+    type=click.Choice([each.value for each in Order]),
+    default=Order.NEWEST.value,
+    show_default=True,
+    help="The newest first; or, with --status pending, as they are claimed once due.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--limit", metavar="NUMBER", type=click.IntRange(1), default=20, show_default=True, help="At the most.")
 @click.option("--all", "everything", is_flag=True, help="However many there are; with --json, each on a line.")
 @watch_options
 @json_option

@@ -29,7 +29,7 @@ def watch_options(command: AnyFunction) -> AnyFunction:
     return click.option(
         "--watch",
         "watch_seconds",
-        metavar="SECONDS",
+        metavar="[SECONDS]",
         type=click.FloatRange(0.1),
         is_flag=False,
         flag_value="2",

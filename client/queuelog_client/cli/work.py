@@ -15,9 +15,9 @@ import click
 from queuelog_client.cli.app import Failed, address_options, json_option
 from queuelog_client.cli.output import printable, show_json
 from queuelog_client.cli.settings import connect
-from queuelog_client.cli.values import Names
+from queuelog_client.cli.values import NAMES
 from queuelog_client.job import MAX_LEASE_SECONDS
-from queuelog_client.shift import WorkerStuck
+from queuelog_client.shift import WorkerStuck, is_of_the_queue
 from queuelog_client.tasks import Tasks
 from queuelog_client.worker import Worker
 
@@ -38,10 +38,17 @@ class _Printable(logging.Formatter):
 
 @click.command()
 @click.argument("module", metavar="MODULE[:NAME]")
-@click.option("--concurrency", type=click.IntRange(1), help="Jobs at a time; default 4.")
-@click.option("--types", metavar="NAMES", type=Names(), help="Which of its tasks to work on, with commas; default all.")
-@click.option("--lease-seconds", type=click.IntRange(1, MAX_LEASE_SECONDS), help="Default the queue's.")
-@click.option("--grace", type=click.FloatRange(0), help="Seconds from SIGTERM or Ctrl-C to the end; default 25.")
+@click.option("--concurrency", metavar="NUMBER", type=click.IntRange(1), help="Jobs at a time.  [default: 4]")
+@click.option("--types", type=NAMES, help="Which of its tasks to work on, with commas.  [default: all]")
+@click.option(
+    "--lease-seconds",
+    metavar="SECONDS",
+    type=click.IntRange(1, MAX_LEASE_SECONDS),
+    help="How long a worker that dies keeps its jobs.  [default: the queue's]",
+)
+@click.option(
+    "--grace", metavar="SECONDS", type=click.FloatRange(0), help="From SIGTERM or Ctrl-C to the end.  [default: 25]"
+)
 @click.option("--until-empty", is_flag=True, help="End when no job is due and all have ended.")
 @json_option
 @address_options
@@ -87,6 +94,11 @@ def work(
             tally = worker.run(until_empty=until_empty)
         except WorkerStuck as stuck:
             raise Failed(str(stuck)) from stuck
+        except Exception as error:
+            if not is_of_the_queue(error):
+                raise
+            # The core's errors are no classes of this package.
+            raise Failed.because_of(error) from error
     if as_json:
         show_json(tally)
     else:

@@ -15,6 +15,7 @@ from local.__main__ import WELCOME
 from queuelog_client import NewJob
 from queuelog_client.cli import watch
 from queuelog_client.cli.settings import profiles_file
+from tests.client.cli.support import queuelog
 from tests.client.support import Told, Wire, problem
 from tests.support import start_python
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         (["jobs", "--stat"], "No such option: --stat"),
         (["job"], "Missing argument 'ID'."),
         (["job", "0"], "Invalid value for 'ID': "),
+        (["job", "ada"], "Invalid value for 'ID': 'ada' is not a valid job id."),
         (["jobs", "--status", "done"], "Invalid value for '--status': 'done' is not one of "),
         (["jbos"], "No such command 'jbos'."),
         (["jobs", "--profile", "nowhere"], "There is no profile nowhere: "),
@@ -39,6 +41,14 @@ def test_a_wrong_argument_is_told_in_json_too(shell: Shell, arguments: list[str]
     told = json.loads(shell.fails(2, *arguments, "--json"))
     assert told["problem"] == "usage"
     assert sentence in told["error"]
+
+
+@pytest.mark.parametrize("group", [(), ("keys",)])
+def test_what_each_command_does_fits_on_a_line(group: tuple[str, ...]) -> None:
+    told = queuelog(*group, "--help").out
+    listed = told[told.index("Commands:") :].splitlines()[1:]
+    assert len(listed) > 3
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
 def test_a_refusal_is_told_in_json_too(shell: Shell) -> None:
@@ -57,7 +67,9 @@ def test_what_the_queue_says_reaches_no_terminal_raw(shell: Shell, alone: Wire) 
 
 def test_a_queue_that_is_not_there_may_be_there_later(shell: Shell) -> None:
     shell.url = "http://127.0.0.1:1"
-    assert shell.fails(75, "stats").startswith("Error: No answer came from the queue")
+    told = shell.fails(75, "stats")
+    assert told.startswith("Error: No answer came from the queue")
+    assert told.endswith(" Is http://127.0.0.1:1 its address? queuelog doctor looks for what is wrong.\n")
     assert json.loads(shell.fails(75, "stats", "--json"))["problem"] is None
 
 
@@ -115,6 +127,7 @@ def test_without_settings_it_is_told_which_are_missing(shell: Shell) -> None:
     shell.environment = {"QUEUELOG_URL": ""}
     assert shell.fails(2, "jobs") == "Error: Say which queue: set QUEUELOG_URL, or name a profile with --profile.\n"
     shell.environment = {"QUEUELOG_API_KEY": ""}
+    assert "is empty: give it a value" in shell.fails(2, "jobs", "--url", "")
     assert shell.fails(2, "jobs") == "Error: Say who you are: set QUEUELOG_API_KEY, or sign with --iam.\n"
 
 
@@ -168,7 +181,7 @@ def test_a_terminal_without_utf_8_is_told_as_much_as_it_can_show(shell: Shell, m
 def test_what_make_run_prints_can_be_pasted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "sleep", interrupt)
     lines = re.findall(r"^  \.venv/bin/queuelog (.*)$", WELCOME.format_map(defaultdict(str)), re.MULTILINE)
-    assert [shell.run(*shlex.split(line)).exit_code for line in lines] == [0, 130]
+    assert [shell.run(*shlex.split(line)).code for line in lines] == [0, 130]
 
 
 def interrupt(_: float) -> None:

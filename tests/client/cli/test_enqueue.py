@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_a_job_gets_what_the_options_say(shell: Shell) -> None:
-    options = ("--priority", "HIGH", "--key", "k", "--delay", "15m", "--max-retries", 5, "--backoff", "1m")
+    options = ("--priority", "HIGH", "--idempotency-key", "k", "--delay", "15m", "--max-retries", 5, "--backoff", "1m")
     told = shell.says("enqueue", "email", '{"to": "ada@example.com"}', *options)
     assert told.startswith("Job 1 is pending, due at ")
     job = shell.stack.admin.get(1)
@@ -49,12 +49,15 @@ def test_two_enqueues_of_the_same_are_two_jobs(shell: Shell) -> None:
         (["email", "[1]"], "payload must be a JSON object."),
         (["two words"], "type must match "),
         (["email", "--delay", "soon"], "'soon' is no time such as 90, 15m, 2h or 7d."),
+        (["email", "--delay", "99999d"], "'99999d' is no time such as 90, 15m, 2h or 7d."),
+        (["email", "--run-at", "2h"], "'2h' is no time such as 2026-01-31T12:00"),
         (["email", "--run-at", "noon"], "'noon' is no time such as 2026-01-31T12:00"),
         (["email", "--delay", "1", "--run-at", "2026-02-01T12:00Z"], "can't be given together with run_at."),
         (["email", "--series", "x"], "--series goes with --from"),
         (["email", "--from", "-"], "With --from the lines say what the jobs are"),
         (["--from", "-", "--delay", "1m"], "With --from the lines say what the jobs are"),
         (["--from", "/there/is/none"], "/there/is/none can't be read: No such file or directory."),
+        (["--from", ""], "is empty: give it a value or leave it out."),
     ],
 )
 def test_a_wrong_argument_is_told_and_nothing_is_sent(shell: Shell, arguments: list[str], sentence: str) -> None:

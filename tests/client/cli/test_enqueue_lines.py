@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -12,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queuelog_client import NewJob
-from queuelog_client.cli.lines import BadLine, Line, batches, read_lines
+from queuelog_client.cli import enqueue
+from queuelog_client.cli.lines import BadLine, Line, as_they_come, batches, read_lines
 from tests.client.support import LOSE_ANSWER, LOSE_REQUEST, Sent, Told, Wire
 from tests.support import start_python
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.client.cli.support import Shell
@@ -57,7 +58,7 @@ def test_a_line_is_all_that_a_job_can_be(shell: Shell) -> None:
     said = {"priority": "low", "max_retries": 1, "idempotency_key": "k", "backoff_seconds": 5}
     when = {"run_at": "2026-02-01T12:00:00Z"}
     lines = "\r\n".join(["\ufeff" + line(1, **said, **when), "", line(2, delay_seconds=60), line(3, payload=None)])
-    assert shell.says("enqueue", "--from", "-", typed=lines) == "Enqueued 3 jobs.\n"
+    assert shell.says("enqueue", "--from", "-", typed=lines.encode()) == "Enqueued 3 jobs.\n"
     first = shell.json("job", 1)
     assert {name: first[name] for name in said} == said
     assert first["run_at"] == "2026-02-01T12:00:00.000Z"
@@ -91,6 +92,7 @@ def test_a_series_makes_other_keys_but_for_those_that_a_line_names() -> None:
     ("content", "error"),
     [
         (b'{"type": "a"\n', "it is not JSON: Expecting ',' delimiter at character 13"),
+        (b'{"type', "it is not JSON: Unterminated string starting at character 2"),
         (b"\xff", "it is not UTF-8"),
         (b"[]", "it is not a JSON object"),
         (b"[" * 100_000, "it nests too deep"),
@@ -130,11 +132,11 @@ def test_a_file_with_bad_lines_is_refused_as_a_whole(shell: Shell, file: Path) -
 
 
 def test_bad_lines_of_a_pipe_are_passed_over(shell: Shell) -> None:
-    result = shell.run("enqueue", "--from", "-", "--json", typed="\n".join([line(1), "{}", line(2)]))
-    assert result.exit_code == 1
-    told = json.loads(result.stdout)
+    result = shell.run("enqueue", "--from", "-", "--json", typed="\n".join([line(1), "{}", line(2)]).encode())
+    assert result.code == 1
+    told = json.loads(result.out)
     assert (told["enqueued"], [bad["line"] for bad in told["bad"]]) == (2, [2])
-    assert json.loads(result.stderr)["error"].startswith("1 line could not be enqueued: ")
+    assert json.loads(result.err)["error"].startswith("1 line could not be enqueued: ")
     assert pages(shell.stack) == [1, 2]
 
 
@@ -149,7 +151,7 @@ def test_lines_that_the_queue_refuses_are_told_and_the_others_enqueued(shell: Sh
         "line 3: priority You may not enqueue above the priority medium.",
         "line 4: idempotency_key was used for a different request",
     ]
-    assert told[3].startswith("Error: 3 lines could not be enqueued: correct them, and run the command again;")
+    assert told[3].startswith("Error: 3 lines could not be enqueued: put that right, and run the command again;")
     # A corrected file goes on where it was.
     file.write_text("\n".join([*lines[:1], line(2), line(3), *lines[4:]]))
     assert shell.says("enqueue", "--from", file) == "Enqueued 2 jobs; 2 were there already.\n"
@@ -160,9 +162,9 @@ def test_a_queue_that_goes_away_is_told_with_where_it_stopped(shell: Shell, wire
     shell.url = wire.url
     wire.plan.extend([None, loss])
     result = shell.run("enqueue", "--from", file)
-    assert (result.exit_code, result.stdout) == (75, "Enqueued 100 jobs.\n")
-    assert result.stderr.startswith("Error: No answer came from the queue")
-    assert result.stderr.endswith(
+    assert (result.code, result.out) == (75, "Enqueued 100 jobs.\n")
+    assert result.err.startswith("Error: No answer came from the queue")
+    assert result.err.endswith(
         "Stopped before line 101: run the same command with the same lines again, and it goes on there.\n"
     )
     assert shell.says("enqueue", "--from", file).startswith("Enqueued ")
@@ -175,22 +177,35 @@ def test_a_key_that_opens_nothing_stops_it_at_once(shell: Shell, file: Path) -> 
     assert "Stopped before line 1:" in told
 
 
-class Interrupted(io.BytesIO):
-    """A pipe during whose fourth line somebody presses Ctrl-C."""
+def test_ctrl_c_tells_where_it_stopped(shell: Shell, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def come(_: int) -> Iterator[bytes]:
+        yield from file.read_bytes().splitlines()[:150]
+        raise KeyboardInterrupt
 
-    count = 0
-
-    def __next__(self) -> bytes:
-        self.count += 1
-        if self.count == 150:
-            raise KeyboardInterrupt
-        return super().__next__()
-
-
-def test_ctrl_c_tells_where_it_stopped(shell: Shell, file: Path) -> None:
-    told = shell.fails(130, "enqueue", "--from", "-", typed=Interrupted(file.read_bytes()))
+    monkeypatch.setattr(enqueue, "as_they_come", come)
+    told = shell.fails(130, "enqueue", "--from", "-")
     assert told.startswith("Error: Stopped before line 101: ")
     assert pages(shell.stack) == list(range(100))
+
+
+def test_what_a_slow_pipe_brings_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queuelog_client.cli.lines.PAUSE", 0.01)
+    reading, writing = os.pipe()
+    sent = batches(read_lines(as_they_come(reading), series=None))
+
+    def next_pages() -> list[int]:
+        return [(each.job.payload or {})["page"] for each in next(sent)[0]]
+
+    os.write(writing, f"{line(1)}\n{line(2)}\n{line(3)}"[:-5].encode())
+    assert next_pages() == [1, 2]
+    os.write(writing, f"{line(3)[-5:]}\n\n".encode())
+    assert next_pages() == [3]
+    os.write(writing, f"{{\n{line(4)}\n{line(5)}".encode())
+    os.close(writing)
+    good, bad = next(sent)
+    assert ([each.number for each in good], [each.line for each in bad]) == ([6, 7], [5])
+    assert list(sent) == []
+    os.close(reading)
 
 
 class Deadly(Wire):
@@ -230,7 +245,7 @@ def test_a_batch_is_no_larger_than_the_queue_takes(shell: Shell) -> None:
     large = [line(page, payload={"page": page, "text": '"' * 32_000}) for page in range(36)]
     sizes = [len(good) for good, _ in batches(read_lines([each.encode() for each in large], series=None))]
     assert len(sizes) > 1
-    assert shell.says("enqueue", "--from", "-", typed="\n".join(large)) == "Enqueued 36 jobs.\n"
+    assert shell.says("enqueue", "--from", "-", typed="\n".join(large).encode()) == "Enqueued 36 jobs.\n"
 
 
 def test_a_terminal_sees_how_far_it_is(shell: Shell, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

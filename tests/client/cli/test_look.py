@@ -36,11 +36,11 @@ def hundred(shell: Shell) -> Shell:
 
 def test_jobs_are_listed_the_newest_first(hundred: Shell) -> None:
     result = hundred.run("jobs", "--limit", 3)
-    heading, first, second, _ = result.stdout.splitlines()
+    heading, first, second, _ = result.out.splitlines()
     assert heading.split() == ["id", "type", "priority", "status", "tries", "created", "about"]
     assert first.split()[:5] == ["101", "pdf", "medium", "pending", "0"]
     assert second.endswith('  {"to": "99@example.com"}')
-    assert result.stderr == "There are more: --limit or --all shows them.\n"
+    assert result.err == "There are more: --limit or --all shows them.\n"
 
 
 def test_in_a_pipe_nothing_is_cut_and_nothing_is_coloured(shell: Shell) -> None:
@@ -56,7 +56,7 @@ def test_what_a_terminal_would_obey_is_never_printed_raw(hundred: Shell) -> None
     (job,) = stack.worker.claim_jobs(types=["pdf"]).jobs
     stack.worker.finish_jobs([Ending(id=job.id, verb="fail", lease_token=job.lease_token, error=f"in {EVIL}")])
     for arguments in (["jobs"], ["jobs", "--all"], ["jobs", "--json"], ["job", 101], ["job", 101, "--json"]):
-        told = hundred.run(*arguments).stdout
+        told = hundred.run(*arguments).out
         assert told.replace("\n", "").isprintable()
         assert "back" in told
     assert HARMLESS.replace("\\x", "\\u00") in hundred.says("job", 101)
@@ -233,18 +233,18 @@ def test_a_watch_prints_a_line_of_json_each_time_and_outlives_a_queue_that_is_aw
     shell.url = wire.url
     wire.plan.extend([None, LOSE_REQUEST])
     result = shell.run("jobs", *arguments, "--json")
-    assert result.exit_code == 130
-    assert [json.loads(line) for line in result.stdout.splitlines()] == [{"jobs": [], "more": False}] * 2
-    assert result.stderr.startswith("No answer came from the queue")
+    assert result.code == 130
+    assert [json.loads(line) for line in result.out.splitlines()] == [{"jobs": [], "more": False}] * 2
+    assert result.err.startswith("No answer came from the queue")
     assert patience.slept == [seconds] * 3
 
 
 def test_a_watch_in_a_pipe_prints_one_table_after_the_other(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "sleep", Patience(2))
     result = shell.run("stats", "--watch")
-    assert (result.exit_code, result.stderr) == (130, "")
-    assert result.stdout.count("No job is due.") == 2
-    assert result.stdout.count("every 2 s until Ctrl-C") == 2
+    assert (result.code, result.err) == (130, "")
+    assert result.out.count("No job is due.") == 2
+    assert result.out.count("every 2 s until Ctrl-C") == 2
 
 
 def test_a_watch_ends_when_the_queue_refuses(shell: Shell) -> None:

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
+from queuelog import Queue, Store
 from queuelog_client import JobStatus, NewJob
-from tests.support import start_python
+from tests.support import producer, start_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +129,7 @@ def test_options_say_otherwise_for_a_worker(jobs: Shell, tmp_path: Path, monkeyp
             "In {file} there are no tasks.",
         ),
         (TASKS, " --types email,fax", 2, "In {file} there is no task for fax."),
-        (TASKS, " --types ,", 2, "it names nothing."),
+        (TASKS, " --types ,", 2, "',' has a comma too many."),
         (
             "import there_is_none",
             "",
@@ -156,13 +158,34 @@ def test_it_is_told_that_a_module_is_missing(shell: Shell, module: str, sentence
 def test_of_several_tasks_a_name_chooses_and_what_they_print_is_no_json(jobs: Shell, tmp_path: Path) -> None:
     file = write(tmp_path / "two_chores.py", f"{TASKS}\nother = Tasks({{'pdf': print}})")
     result = jobs.run("work", f"{file}:other", "--until-empty", "--json")
-    assert json.loads(result.stdout)["claimed"] == 1
+    assert json.loads(result.out)["claimed"] == 1
 
 
-def test_a_key_that_may_not_claim_ends_it(jobs: Shell, tmp_path: Path) -> None:
+def test_a_key_that_may_not_claim_ends_it(jobs: Shell, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     jobs.role = "producer"
     told = jobs.fails(1, "work", write(tmp_path / "chores_of_nobody.py", TASKS))
     assert told == "Error: This needs the role admin or worker.\n"
+    assert "again" not in caplog.text
+
+
+def test_a_queue_without_an_api_that_lets_nobody_claim_ends_it_with_a_sentence(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "queue.db")
+    theirs = ModuleType("their_queue")
+    theirs.queue = Queue(store).bound(producer())  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "their_queue", theirs)
+    text = """
+    from queuelog_client import Worker
+    from their_queue import queue
+    worker = Worker(queue)
+    worker.task("email")(print)
+    """
+    file = write(tmp_path / "chores_of_the_core.py", text)
+    assert shell.fails(1, "work", file) == "Error: This needs the role admin or worker.\n"
+    told = json.loads(shell.fails(1, "work", file, "--json"))
+    assert told == {"error": "This needs the role admin or worker.", "problem": None}
+    store.close()
 
 
 def test_a_worker_whose_threads_are_all_lost_ends_with_an_error(jobs: Shell, tmp_path: Path) -> None:

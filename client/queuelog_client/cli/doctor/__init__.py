@@ -5,34 +5,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from queuelog_client.cli.app import FAILED, json_option
-from queuelog_client.cli.findings import Level
-from queuelog_client.cli.output import show_json
-from queuelog_client.cli.outside import Given, outside, require_core
+from queuelog_client.cli.app import FAILED, address_options, data_dir_option, file_option, json_option
+from queuelog_client.cli.doctor.findings import Level
+from queuelog_client.cli.output import counted, printable, show_json
+from queuelog_client.cli.outside import outside, require_core
 from queuelog_client.cli.settings import connect
+from queuelog_client.cli.values import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from queuelog_client.cli.findings import Finding
+    from queuelog_client.cli.doctor.findings import Finding
 
-A_PATH = click.Path(path_type=Path)
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}
 
 
 @click.command()
-@click.option("--file", metavar="PATH", type=A_PATH, help="Look at a queue's file.")
-@click.option("--data-dir", metavar="DIR", type=A_PATH, help="Look at a local queue: its file and its registry.")
-@click.option("--profile", metavar="NAME", help="Look at the API of a queue of profiles.toml.")
-@click.option("--url", help="Look at the API at this address.  [env: QUEUELOG_URL]")
-@click.option("--iam", is_flag=True, help="Sign with AWS credentials in place of a key.")
+@file_option
+@data_dir_option(default=None)
 @click.option(
     "--verbs",
     metavar="TYPE",
-    type=Given(),
+    type=TEXT,
     help="Send two jobs of this type through every verb, with an admin's key; choose one that nothing else uses.",
 )
 @json_option
+@address_options
 def doctor(
     *,
     file: Path | None,
@@ -43,9 +41,10 @@ def doctor(
     verbs: str | None,
     as_json: bool,
 ) -> None:
-    """Look for what is wrong with a queue, and say what to do about it; exit with 1 if there is a fault.
+    """Look for what is wrong with a queue, and say what to do.
 
-    Without --file and --data-dir it calls the API, as the other commands do. Nothing is changed, but for --verbs.
+    Without --file and --data-dir it calls the API, as the other commands do. Nothing is changed, but for --verbs. It
+    exits with 1 if there is a fault.
     """
     if file and data_dir:
         raise click.UsageError("--file and --data-dir name two queues: give one.")
@@ -59,14 +58,14 @@ def doctor(
         show_json({"level": worst, "findings": findings})
     else:
         faults, warnings = (sum(each.level is level for each in findings) for level in (Level.FAULT, Level.WARNING))
-        click.echo(f"\nFaults: {faults}, warnings: {warnings}, of {len(findings)} findings.")
+        click.echo(f"\nFaults: {faults}, warnings: {warnings}, of {counted(len(findings), 'finding')}.")
     if worst is Level.FAULT:
         click.get_current_context().exit(FAILED)
 
 
 def _look_at_files(file: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     require_core()
-    from queuelog_client.cli.file_checks import check_file, check_registry  # noqa: PLC0415
+    from queuelog_client.cli.doctor.file_checks import check_file, check_registry  # noqa: PLC0415
 
     world = outside()
     yield from check_file(file or Path(data_dir or "") / "queue.db", world.now(), world.mounts)
@@ -75,7 +74,7 @@ def _look_at_files(file: Path | None, data_dir: Path | None) -> Iterator[Finding
 
 
 def _look_at_api(profile: str | None, url: str | None, verbs: str | None, *, iam: bool) -> Iterator[Finding]:
-    from queuelog_client.cli.api_checks import check_api, check_verbs  # noqa: PLC0415
+    from queuelog_client.cli.doctor.api_checks import check_api, check_verbs  # noqa: PLC0415
 
     with connect(profile=profile, url=url, iam=iam) as queue:
         is_admin = yield from check_api(queue, outside().now)
@@ -86,8 +85,8 @@ def _look_at_api(profile: str | None, url: str | None, verbs: str | None, *, iam
 def _show(found: Iterator[Finding], *, as_json: bool) -> Iterator[Finding]:
     for finding in found:
         if not as_json:
-            advice = f" · {finding.advice}" if finding.advice else ""
-            click.echo(f"{click.style(finding.level.ljust(7), fg=COLOURS[finding.level])} · {finding.what}{advice}")
+            level = click.style(finding.level.ljust(7), fg=COLOURS[finding.level])
+            click.echo(" · ".join([level, *(printable(text) for text in (finding.what, finding.advice) if text)]))
         yield finding
 
 

@@ -18,7 +18,7 @@ from queuelog_client import JobPriority, JobStatus, QueueClient
 from queuelog_client import NewJob as Job
 from queuelog_client.cli.registries import create
 from tests import first_release
-from tests.client.shell import queuelog
+from tests.client.cli.support import leave_a_log, queuelog
 from tests.client.support import Sent, Stack, Told, Wire, problem
 from tests.support import START, SteppedClock, admin, directory_in_memory, held, query, start_python, unprivileged
 
@@ -41,8 +41,7 @@ class Report(dict[str, tuple[str, str]]):
 def examine(*arguments: object, now: Any = lambda: START, **world: Any) -> Report:
     ran = queuelog("doctor", *arguments, "--json", now=now, **world)
     assert ran.err == ""
-    # Before it stands what the API logs, which is in this process too.
-    said = json.loads(ran.out.splitlines()[-1])
+    said = json.loads(ran.out)
     report = Report()
     for each in said["findings"]:
         assert (each["advice"] is None) == (each["level"] == "ok")
@@ -192,17 +191,6 @@ def test_another_application_s_database_is_found(data_dir: Path, disk: Path) -> 
     assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {"integrity": "fault"}
 
 
-def leave_a_log(path: Path) -> None:
-    """Add jobs by a writer that is killed: they are in the WAL, and the index of it is there."""
-    code = (
-        "import os, sys; from queuelog import *; from tests.support import *\n"
-        "queue = Queue(Store(sys.argv[1], network=False)).bound(admin())\n"
-        "[queue.enqueue(NewJob(type='email')) for _ in range(9)]\n"
-        "os._exit(0)"
-    )
-    start_python("-c", code, str(path)).communicate(timeout=60)
-
-
 def test_a_log_that_was_cut_is_found_and_nothing_that_shows_it_is_touched(data_dir: Path, disk: Path) -> None:
     path = data_dir / "queue.db"
     leave_a_log(path)
@@ -249,7 +237,7 @@ def test_a_log_that_is_none_or_ends_too_early_is_found(data_dir: Path, disk: Pat
 
 
 def test_a_log_that_never_shrinks_is_found(data_dir: Path, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queuelog_client.cli.file_checks.LONG_WAL", 10_000)
+    monkeypatch.setattr("queuelog_client.cli.doctor.file_checks.LONG_WAL", 10_000)
     leave_a_log(data_dir / "queue.db")
     report = examine(f"--data-dir={data_dir}", mounts=disk, now=lambda: datetime.now(UTC))
     assert report.bad() == {"wal": "warning"}
@@ -418,6 +406,13 @@ def test_a_server_that_is_not_there_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert gone.url in report["reachable"][1]
 
 
+def test_what_the_queue_says_reaches_no_terminal_raw(api: Stack, wire: Wire) -> None:
+    wire.plan.extend([None] * 4 + [Told(500, {**problem(500, "internal-error"), "detail": "\x1b[31mred"})])
+    ran = queuelog("doctor", f"--url={wire.url}", now=lambda: datetime.now(UTC))
+    assert "\\x1b[31mred" in ran.out
+    assert ran.out.replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize(
     ("told", "check"),
     [
@@ -495,13 +490,18 @@ def test_every_verb_is_tried_with_jobs_that_end(api: Stack) -> None:
     assert [job.status for job in api.admin.iterate()] == [JobStatus.COMPLETED] * 2
 
 
-def test_no_verb_is_tried_with_a_type_that_others_use_or_without_an_admin_s_key(
+def test_no_verb_is_tried_with_a_type_that_is_of_no_use_or_without_an_admin_s_key(
     api: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.producer.enqueue(Job(type="sync", delay_seconds=3600))
     report = call("--verbs=sync")
     assert report.bad() == {"verbs": "fault"}
-    assert "1 jobs of the type sync wait or run" in report["verbs"][1]
+    assert "the type sync is in use, by 1 job." in report["verbs"][1]
+    refused = call("--verbs=fax")
+    assert refused["verbs"] == (
+        "fault",
+        "enqueue was refused: type must be one of email, pdf, sync. Choose a type that this queue takes.",
+    )
     monkeypatch.setenv("QUEUELOG_API_KEY", api.api.keys["worker"])
     assert call("--verbs=pdf").bad() == {"verbs": "fault"}
     assert len(list(api.admin.iterate())) == 1

@@ -12,18 +12,16 @@ import boto3
 import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from local.api import LocalApi
 from queuelog import NewJob, Queue, Store
 from queuelog_client.cli import backups
 from queuelog_client.cli.backups import NotRestoredError, Restored
 from tests import first_release
-from tests.client.shell import made_by_make, queuelog
-from tests.support import START, SteppedClock, add_jobs, admin, query, start_python
+from tests.client.cli.support import add_resource, leave_a_log, made_by_make, queuelog
+from tests.support import SteppedClock, add_jobs, admin, query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from botocore.config import Config
@@ -33,19 +31,10 @@ BUCKET = "queuelog-backups"
 
 
 @pytest.fixture
-def unmeasured() -> None:
-    """Measure what is below: the core's snapshots have no other tests."""
-
-
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Client]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    with mock_aws():
-        client: S3Client = boto3.client("s3")
-        client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-        yield client
+def s3(aws: None) -> S3Client:
+    client: S3Client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    return client
 
 
 @pytest.fixture
@@ -142,20 +131,6 @@ def test_it_is_of_use_on_either_kind_of_file_system(target: Path, backup: Path, 
     job = Queue(store).bound(admin()).claim()
     store.close()
     assert job is not None
-
-
-def leave_a_log(path: Path) -> None:
-    """Put the log of a writer that was killed beside a path: it holds jobs that are not in the file yet."""
-    code = (
-        "import os, sys; from queuelog import *; from tests.support import *\n"
-        "queue = Queue(Store(sys.argv[1])).bound(admin())\n"
-        "[queue.enqueue(NewJob(type='email')) for _ in range(9)]\n"
-        "os._exit(0)"
-    )
-    process = start_python("-c", code, str(path))
-    process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert path.with_name(path.name + "-wal").stat().st_size > 0
 
 
 def test_what_lies_beside_a_lost_file_does_not_get_into_the_new_one(tmp_path: Path, backup: Path) -> None:
@@ -324,11 +299,19 @@ def test_what_is_no_queue_is_not_copied(tmp_path: Path, file: str) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["garbage"]
 
 
-@pytest.mark.parametrize("arguments", [(), ("copy.db", "--stack=queue")])
-def test_a_backup_goes_to_one_place(arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Say where to"),
+        (("copy.db", "--stack=queue"), "Say where to"),
+        (("--stack=queue", "--file=queue.db"), "names a queue, and --file or --data-dir another one"),
+        (("--stack=queue", "--data-dir=data"), "names a queue, and --file or --data-dir another one"),
+    ],
+)
+def test_a_backup_is_of_one_queue_and_goes_to_one_place(arguments: tuple[str, ...], sentence: str) -> None:
     ran = queuelog("backup", *arguments)
     assert ran.code == 2
-    assert "Say where to" in ran.sentence
+    assert sentence in ran.sentence
 
 
 class Stack:
@@ -340,15 +323,7 @@ class Stack:
         for stub in self.stubs.values():
             stub.activate()
         for name, id in (("BackUpFunction", "queue-BackUpFunction-1"), ("BackupBucket", "queue-backups")):
-            detail = {
-                "LogicalResourceId": name,
-                "PhysicalResourceId": id,
-                "ResourceType": "AWS::Some::Thing",
-                "LastUpdatedTimestamp": START,
-                "ResourceStatus": "CREATE_COMPLETE",
-            }
-            asked = {"StackName": "queue", "LogicalResourceId": name}
-            self.stubs["cloudformation"].add_response("describe_stack_resource", {"StackResourceDetail": detail}, asked)
+            add_resource(self.stubs["cloudformation"], name, id)
 
     def answers(self, body: object, **more: str) -> None:
         payload = StreamingBody(io.BytesIO(content := json.dumps(body).encode()), len(content))

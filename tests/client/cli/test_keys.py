@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,18 +18,16 @@ import boto3
 import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
-from moto import mock_aws
 
 import authorize
 from queuelog import InvalidRegistry, JobPriority, Role
 from queuelog.registry import Registry, new_entry
+from queuelog_client.cli.output import local_time
 from queuelog_client.cli.registries import ATTEMPTS, MAX_SECRET_BYTES, create
-from tests.client.shell import Ran, made_by_make, queuelog
+from tests.client.cli.support import Ran, add_resource, made_by_make, queuelog
 from tests.support import PYTHONPATH, START, SteppedClock, start_python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mypy_boto3_cloudformation import CloudFormationClient
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
@@ -64,15 +62,7 @@ class Account:
 
     def keys(self, *arguments: str) -> Ran:
         """Run `queuelog keys … --stack queue` against this account."""
-        detail = {
-            "LogicalResourceId": "RegistrySecret",
-            "PhysicalResourceId": self.secret,
-            "ResourceType": "AWS::SecretsManager::Secret",
-            "LastUpdatedTimestamp": NOW,
-            "ResourceStatus": "CREATE_COMPLETE",
-        }
-        asked = {"StackName": "queue", "LogicalResourceId": "RegistrySecret"}
-        self.stacks.add_response("describe_stack_resource", {"StackResourceDetail": detail}, asked)
+        add_resource(self.stacks, "RegistrySecret", self.secret)
         return self.run("keys", *arguments, "--stack=queue")
 
     def make(self, name: str, roles: str) -> Ran:
@@ -104,12 +94,8 @@ def registry_of(*names: str) -> Registry:
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with mock_aws():
-        yield Account()
+def account(aws: None) -> Account:
+    return Account()
 
 
 @pytest.fixture
@@ -167,6 +153,13 @@ def test_an_expiry_may_be_a_span_from_now(data_dir: Path, text: str, span: timed
     assert read(data_dir).authenticate(key, NOW + span) is None
 
 
+def test_an_end_without_a_zone_is_of_this_machine_s(data_dir: Path) -> None:
+    key = printed_key(make(data_dir, NAME="billing", ROLES="producer", EXPIRES="2026-12-31"))
+    end = datetime(2026, 12, 31).astimezone(UTC)
+    assert read(data_dir).authenticate(key, end - timedelta(milliseconds=1)) is not None
+    assert read(data_dir).authenticate(key, end) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -176,21 +169,21 @@ def test_an_expiry_may_be_a_span_from_now(data_dir: Path, text: str, span: timed
         ({"NAME": "a:b", "ROLES": "producer"}, "name must be 1 to 100 letters"),
         ({"NAME": "a" * 101, "ROLES": "producer"}, "name must be 1 to 100 letters"),
         ({"NAME": "billing", "ROLES": "boss"}, "one or more of producer, worker, admin"),
-        ({"NAME": "billing", "ROLES": "producer,"}, "one or more of producer, worker, admin"),
+        ({"NAME": "billing", "ROLES": "producer,"}, "'producer,' has a comma too many."),
         (
             {"NAME": "billing", "ROLES": "producer", "TYPES": ""},
             "'--types': is empty: give it a value or leave it out.",
         ),
-        ({"NAME": "billing", "ROLES": "producer", "TYPES": "a,,b"}, "types must be"),
+        ({"NAME": "billing", "ROLES": "producer", "TYPES": "a,,b"}, "'a,,b' has a comma too many."),
+        ({"NAME": "billing", "ROLES": "producer", "TYPES": "a b"}, "types must be"),
         ({"NAME": "billing", "ROLES": "producer", "MAX_PRIORITY": "urgent"}, "'low', 'medium', 'high', 'critical'"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": " "}, "'--expires': is empty"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "soon"}, "--expires: must be a number of days"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "90"}, "--expires: must be"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "-1d"}, "--expires: must be"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "999999d"}, "--expires: must be"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "2026-12-31"}, "a time with its zone"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "0001-01-01T00:00:00+01:00"}, "a time with its zone"),
-        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "0d"}, "in the past"),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": " "}, "'--expires': ' ' is no time such as"),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "soon"}, "or how long from now, such as 2h."),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "90"}, "'90' is no time such as"),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "-1d"}, "'-1d' is no time such as"),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "999999d"}, "'999999d' is no time such as"),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "0001-01-01T00:00:00+01:00"}, "is no time such as"),
+        ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "0d"}, "'0d' lies in the past"),
         ({"NAME": "billing", "ROLES": "producer", "EXPIRES": "2026-01-31T12:00:00Z"}, "in the past"),
         ({"NAME": "billing", "ROLES": "producer", "STACK": ""}, "'--stack': is empty"),
     ],
@@ -230,14 +223,15 @@ def test_a_second_key_of_one_name_works_beside_the_first_and_is_pointed_out(
 ) -> None:
     first = make(data_dir, NAME="billing", ROLES="producer")
     second = make(data_dir, NAME="billing", ROLES="producer")
-    assert "billing already had 1 key(s)" in second.out
+    assert "billing already had 1 key: all are one principal" in second.out
     principals = {read(data_dir).authenticate(printed_key(ran), NOW) for ran in (first, second)}
     assert [principal and principal.name for principal in principals] == ["billing"]
 
 
 @pytest.mark.parametrize("text", [b"{", b"\xff"])
 @pytest.mark.parametrize(
-    "arguments", [("create", "billing", "--roles=producer"), ("list",), ("revoke", "abcdefgh"), ("rotate", "billing")]
+    "arguments",
+    [("create", "billing", "--roles=producer"), ("list",), ("revoke", "abcdefgh", "--yes"), ("rotate", "billing")],
 )
 def test_a_malformed_registry_is_left_as_it_is(data_dir: Path, text: bytes, arguments: tuple[str, ...]) -> None:
     data_dir.mkdir()
@@ -461,11 +455,11 @@ def three(data_dir: Path) -> list[dict[str, Any]]:
 
 
 def test_the_list_tells_all_but_the_keys_and_their_digests(data_dir: Path, three: list[dict[str, Any]]) -> None:
-    ran = keys(data_dir, "list", now=NOW + timedelta(hours=1))
+    ran = keys(data_dir, "list", now=NOW + timedelta(hours=1, minutes=5))
     lines = [line.split() for line in ran.out.splitlines()]
     assert lines[0] == ["key", "id", "name", "roles", "types", "up", "to", "expires"]
     assert lines[1] == [three[0]["key_id"], "billing", "producer", "email,", "pdf", "high", "never"]
-    assert lines[2][1:] == ["nightly", "worker", "none", "medium", "expired", "2026-01-31"]
+    assert lines[2][1:] == ["nightly", "worker", "none", "medium", "5", "min", "ago"]
     as_json = keys(data_dir, "list", "--json")
     assert json.loads(as_json.out)["keys"][1] == {
         "key_id": three[1]["key_id"],
@@ -513,7 +507,7 @@ def test_what_can_not_be_revoked_is_said_and_nothing_is(data_dir: Path, three: l
         (1, "There is no key of nobody in ", ("--name=nobody", "--yes")),
         (2, "Say which keys", ("--yes",)),
         (2, "Say which keys", (known, "--name=billing", "--yes")),
-        (2, f"Revoke {known} of billing? Nobody is there to ask: say --yes.", (known,)),
+        (2, "Nobody can be asked here whether that is meant: say --yes.", (known,)),
         (2, "must be a key's id", (secret, "--yes")),
     ]:
         ran = keys(data_dir, "revoke", *arguments)
@@ -544,7 +538,7 @@ def test_a_key_is_rotated_into_one_that_may_do_the_same(data_dir: Path, three: l
     assert first == three[0] | {"expires_at": "2026-02-01T00:00:00.000Z"}
     assert [second, third] == three[1:]
     assert new | {"key_id": 0, "key_sha256": 0} == three[0] | {"key_id": 0, "key_sha256": 0}
-    assert f"{three[0]['key_id']} ends at 2026-02-01T00:00:00.000Z" in ran.out
+    assert f"{three[0]['key_id']} ends at {local_time(NOW + timedelta(hours=12))} (in 12 h)" in ran.out
     principal = read(data_dir).authenticate(key, NOW + timedelta(days=9))
     assert principal is not None
     assert principal == read(data_dir).entries[0].principal
@@ -561,7 +555,7 @@ def test_all_keys_of_a_name_end_when_it_is_rotated(data_dir: Path, three: list[d
 
 def test_a_key_that_is_kept_no_longer_is_revoked_at_once(data_dir: Path, three: list[dict[str, Any]]) -> None:
     ran = keys(data_dir, "rotate", "billing", "--keep=0")
-    assert "is revoked." in ran.out
+    assert "are revoked." in ran.out
     assert [entry["key_id"] for entry in document(data_dir)["principals"]] == [
         three[1]["key_id"],
         printed_key(ran)[3:11],
@@ -594,9 +588,9 @@ def test_what_can_not_be_rotated_is_said_and_nothing_is(data_dir: Path, three: l
         (1, "The keys of billing may do different things", "billing", ()),
         (1, "is a key's id and another one's name", three[0]["key_id"], ()),
         (1, "What nightly has is expired already", "nightly", ("--expires=never",)),
-        (2, "--keep: must be a span", other["key_id"], ("--keep=soon",)),
-        (2, "--expires: must be a number of days", other["key_id"], ("--expires=soon",)),
-        (2, "--expires: lies in the past", other["key_id"], ("--expires=0d",)),
+        (2, "'--keep': 'soon' is no time such as", other["key_id"], ("--keep=soon",)),
+        (2, "'--expires': 'soon' is no time such as", other["key_id"], ("--expires=soon",)),
+        (2, "'0d' lies in the past", other["key_id"], ("--expires=0d",)),
     ]:
         ran = keys(data_dir, "rotate", which, *more, now=NOW + timedelta(hours=2))
         assert (ran.code, ran.out) == (code, "")

@@ -9,8 +9,10 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from queuelog_client.cli.findings import Finding, fault, ok, warning
-from queuelog_client.errors import Conflict, Forbidden, NoAnswer, NotFound, QueuelogError, Unauthorized
+from queuelog_client.cli.app import sentence
+from queuelog_client.cli.doctor.findings import Finding, fault, ok, warning
+from queuelog_client.cli.output import counted
+from queuelog_client.errors import Conflict, Forbidden, InvalidRequest, NoAnswer, NotFound, QueuelogError, Unauthorized
 from queuelog_client.job import Beat, Ending, JobPriority, JobStatus, NewJob
 from queuelog_client.transport import USER_AGENT, Connections
 
@@ -177,9 +179,11 @@ def check_verbs(queue: QueueClient, type: str, now: Now, *, is_admin: bool) -> I
     try:
         if found := tour.others():
             advice = "Choose a type that nothing uses: somebody's job could be claimed, or these by somebody's worker."
-            yield fault("verbs", f"Not tried: {found} jobs of the type {type} wait or run.", advice)
+            yield fault("verbs", f"Not tried: the type {type} is in use, by {counted(found, 'job')}.", advice)
             return
         tour.run()
+    except InvalidRequest as error:
+        yield fault("verbs", f"{tour.verb} was refused: {sentence(error)}", "Choose a type that this queue takes.")
     except (QueuelogError, Unfit) as error:
         advice = "Look at the functions' logs, and whether a worker claims that type."
         yield fault("verbs", f"{tour.verb} went wrong: {error}", advice)

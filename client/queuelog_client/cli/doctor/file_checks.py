@@ -15,7 +15,8 @@ from queuelog.errors import InvalidRegistry, SchemaTooNew, StorageBusy, StorageE
 from queuelog.registry import Registry
 from queuelog.store import examination, snapshots
 from queuelog.store.file_system import NETWORK_TYPES, Mount, mount_of
-from queuelog_client.cli.findings import Finding, fault, ok, warning
+from queuelog_client.cli.doctor.findings import Finding, fault, ok, warning
+from queuelog_client.cli.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +94,7 @@ def check_registry(data_dir: Path, now: datetime) -> Iterator[Finding]:
     soon = [each.key_id for each in registry.entries if not each.has_expired(now) and each.has_expired(now + ENDS_SOON)]
     living = sum(not each.has_expired(now) for each in registry.entries)
     expired = len(registry.entries) - living
-    said = f"The registry has {living} keys that work, and {expired} that have expired."
+    said = f"The registry has {counted(living, 'key')} that work, and {expired} that have expired."
     if soon:
         yield warning("registry", f"{said} Soon to expire: {', '.join(soon)}.", "Make others: queuelog keys rotate.")
     else:
@@ -204,7 +205,8 @@ def _judge_wal(log: Log | None) -> Finding:
         return ok("wal", "Everything is in the file itself: the WAL is empty.")
     size = f"The WAL has {log.bytes:,} bytes"
     if log.lost_frames:
-        said = f"{size}, and {log.lost_frames} pages fewer than were written to it: acknowledged changes are lost."
+        lost = counted(log.lost_frames, "page")
+        said = f"{size}, and {lost} fewer than were written to it: acknowledged changes are lost."
         return fault("wal", said, f"Find out what has cut it. {RESTORE}")
     if not log.is_readable:
         return fault("wal", f"{size} and is not one: what it held is lost.", RESTORE)
@@ -242,11 +244,11 @@ def _inside(path: Path, now: datetime) -> Iterator[Finding]:
     if content.faults:
         yield fault("integrity", f"The file is damaged: {'; '.join(content.faults)}.", RESTORE)
         return
-    yield ok("integrity", f"Every page of a copy is as it should be; it holds {content.jobs:,} jobs.")
+    yield ok("integrity", f"Every page of a copy is as it should be; it holds {counted(content.jobs, 'job')}.")
     yield _schema(content)
     yield _clock(content, now)
     if content.overdue:
-        said = f"{content.overdue} leases ended more than {SWEPT_WITHIN.seconds // 60} minutes ago."
+        said = f"{counted(content.overdue, 'lease')} ended more than {SWEPT_WITHIN.seconds // 60} minutes ago."
         yield warning("sweep", said, "See whether the sweep runs: it should have taken them back.")
 
 
