@@ -28,7 +28,8 @@ help: ## Show this list
 
 $(READY): pyproject.toml constraints.txt client/pyproject.toml layers/queuelog/pyproject.toml \
   layers/queuelog/requirements.txt layers/tasks/requirements.txt
-	@test -n "$(PYTHON)" || { echo "Queuelog needs Python 3.11 or newer on the PATH; set PYTHON=/path/to/python3 if it is elsewhere." >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Queuelog needs Python 3.11 or newer on the PATH; set PYTHON=/path/to/python3 if it is elsewhere." >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev -r layers/queuelog/requirements.txt -c constraints.txt
