@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from tests.client.support import Stack
 
+# A Click before 8.2 has to be told to keep the two outputs apart, and later ones can't be.
+OPTIONS: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+RUNNER = CliRunner(**OPTIONS)
 #: What make would take from the environment.
 VARIABLES = {"DATA_DIR", "EXPIRES", "FROM", "MAX_PRIORITY", "NAME", "ROLES", "STACK", "TYPES"}
 
@@ -71,7 +75,7 @@ def queuelog(
         if not isinstance(typed, Terminal):
             file.write(typed)
             file.seek(0)
-        result = CliRunner(mix_stderr=False).invoke(
+        result = RUNNER.invoke(
             commands,
             [*map(str, arguments)],
             prog_name="queuelog",
@@ -80,9 +84,12 @@ def queuelog(
             obj=Outside(now=now, client=client, mounts=mounts),
             catch_exceptions=False,
         )
-    # A local API's functions run in this process, and print their metrics among what a command prints.
-    lines = [line for line in result.stdout.splitlines(keepends=True) if not line.startswith('{"_aws"')]
-    return Ran(result.exit_code, "".join(lines), result.stderr)
+    return Ran(result.exit_code, without_metrics(result.stdout), without_metrics(result.stderr))
+
+
+def without_metrics(printed: str) -> str:
+    """Leave out what a local API's functions print of themselves, for they run in this process."""
+    return "".join(line for line in printed.splitlines(keepends=True) if not line.startswith('{"_aws"'))
 
 
 @dataclass
