@@ -229,7 +229,8 @@ class Shift:
     def _is_over(self) -> bool:
         if time.monotonic() >= self._over_at:
             return True
-        is_idle = not self._held and not self._claims.is_busy and self._claim is None
+        is_busy = self._claims.is_busy or self._beats.is_busy
+        is_idle = not self._held and not is_busy and self._claim is None
         return is_idle and (self._is_stopping or (self._until_empty and self._is_empty))
 
     def _do_what_is_due(self, now: float) -> None:

@@ -392,6 +392,24 @@ def test_a_heartbeat_that_an_ending_overtakes_takes_nothing_back(queue: InMemory
     assert do_all(watched, handler, lease_seconds=1) == Tally(claimed=2, completed=2)
 
 
+def test_a_worker_that_is_done_waits_for_a_heartbeat_that_is_on_its_way(queue: InMemoryQueue) -> None:
+    watched = Watched(queue)
+    answered: list[bool] = []
+
+    def late(act: Callable[[], Any]) -> Any:
+        until(lambda: statuses(queue) == ["completed"])
+        # By now run has heard of the ending, if it doesn't wait.
+        time.sleep(0.1)
+        answered.append(True)
+        return act()
+
+    watched.plan["heartbeat_jobs"].append(late)
+    fill(queue, 1)
+    assert do_all(watched, lambda _: until(lambda: watched.asked_for("heartbeat_jobs")), lease_seconds=1).completed == 1
+    # Otherwise its thread would outlive the run, which to a function's call looks like a job that doesn't end.
+    assert answered == [True]
+
+
 def test_an_ending_whose_answer_was_lost_is_not_taken_for_a_lost_lease(queue: InMemoryQueue) -> None:
     watched = Watched(queue)
 
