@@ -188,6 +188,6 @@ def _seconds(retry_after: str | None) -> int | None:
     else:
         try:
             seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+        except (OverflowError, ValueError):
             return None
     return int(min(max(seconds, 1), LONGEST_RETRY))

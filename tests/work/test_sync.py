@@ -236,6 +236,13 @@ def test_a_retry_after_may_be_a_time(receiver: Wire) -> None:
     assert said in {"retried in 98 s", "retried in 99 s", "retried in 100 s"}
 
 
+@pytest.mark.parametrize("value", ["Mon, 30 Nov 99999999999 08:00:00 GMT", "Mon, 30 Nov 2026 08:00:00 +99999999999999"])
+def test_a_retry_after_that_is_no_time_says_nothing(receiver: Wire, value: str) -> None:
+    receiver.plan.extend([Told(503, headers={"Retry-After": value})] * 2)
+    job, _ = attempted(sync.tasks, "sync", {"url": receiver.url, "body": {}})
+    assert job.error == "ConnectionError: The receiver answered 503."
+
+
 def test_a_connection_that_breaks_is_tried_again(receiver: Wire) -> None:
     assert outcome(receiver, *["lose the request"] * 2) == "retried"  # type: ignore[arg-type]
     assert len(receiver.sent) == 2
