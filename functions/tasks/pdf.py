@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from contextlib import closing, contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import fontpkg_noto_sans
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 NEEDS = ("QUEUELOG_DOCUMENT_BUCKET",)
 FIELDS = ("title", "text")
 MOST_OF_A_TITLE, MOST_OF_A_TEXT = 200, 65_536
+#: Characters without a width, such as accents, in a row. They fill no line, and fpdf2 adds up the line at each of its
+#: characters: 65,000 would take it minutes.
+MOST_MARKS = 4
+#: Characters from one stop of a tab to the next.
+TAB = 4
 FONT = fontpkg_noto_sans.ROOT / "files" / "NotoSans[wdth,wght].ttf"
 # The font has them, but they need to be joined to each other, which fpdf2 leaves to a compiled library.
 DEVANAGARI = re.compile("[\u0900-\u097f\u1cd0-\u1cff\ua8e0-\ua8ff]")
@@ -71,6 +77,8 @@ def render(job: RunningJob) -> dict[str, object]:
 @contextmanager
 def _document() -> Iterator[FPDF]:
     document = FPDF(format="A4")
+    # It would put the number of pages wherever a text says {nb}.
+    document.alias_nb_pages("")
     document.add_font("body", fname=FONT)
     # The font's file stays open otherwise, until the garbage is collected.
     with closing(_font(document).ttfont):
@@ -89,13 +97,17 @@ def _fill(document: FPDF, title: str, body: str) -> None:
         # Otherwise the reader would find empty boxes in their places.
         named = ", ".join(f"{each!r} (U+{ord(each):04X})" for each in missing[:5])
         raise Permanent(f"There is no way to set {named}: only Latin, Greek and Cyrillic letters.")
+    if max(_marks(title, document), _marks(body, document)) > MOST_MARKS:
+        raise Permanent(f"There is no way to set more than {MOST_MARKS} accents or others without a width in a row.")
     document.set_title(title)
     document.set_margin(25)
     document.add_page()
     document.set_font("body", size=18)
     document.multi_cell(0, None, title, align="L", new_x="LMARGIN", new_y="NEXT")
     document.set_font("body", size=11)
-    for paragraph in re.split(r"\n\s*\n", body.strip()):
+    # fpdf2 leaves out tabs and the line breaks of old files, and what stands beside them would become one word.
+    lines = body.replace("\r\n", "\n").replace("\r", "\n").expandtabs(TAB)
+    for paragraph in re.split(r"\n\s*\n", lines.strip()):
         document.ln(4)
         document.multi_cell(0, 6, paragraph, align="L", new_x="LMARGIN", new_y="NEXT")
 
@@ -104,3 +116,10 @@ def _can_be_set(character: str, document: FPDF) -> bool:
     if DEVANAGARI.match(character):
         return False
     return character in "\n\r\t" or ord(character) in _font(document).cmap
+
+
+def _marks(text: str, document: FPDF) -> int:
+    """Return how many characters without a width stand in a row, at the most."""
+    widths = _font(document).cw
+    runs = groupby(text, lambda character: widths.get(ord(character)) == 0)
+    return max((sum(1 for _ in run) for is_bare, run in runs if is_bare), default=0)

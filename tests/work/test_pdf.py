@@ -50,6 +50,14 @@ def characters(content: bytes) -> set[str]:
     }
 
 
+def drawn(text: str) -> list[bytes]:
+    """Return what a reader draws of a text."""
+    with pdf._document() as document:
+        document.set_compression(compress=False)
+        pdf._fill(document, "x", text)
+        return re.findall(rb"BT.*?ET", bytes(document.output()), re.DOTALL)
+
+
 def test_a_document_is_put_under_the_job_s_id_with_the_characters_of_its_text(s3: S3Client) -> None:
     job, outcome = attempted(pdf.tasks, "pdf", DOCUMENT)
     assert outcome == "completed"
@@ -86,6 +94,21 @@ def test_a_long_text_has_many_pages() -> None:
     assert job.result["pages"] > 3
 
 
+@pytest.mark.parametrize("text", ["{nb}", "a\u0302\u0301\u0323\u0328"])
+def test_a_text_is_taken_as_it_stands(s3: S3Client, text: str) -> None:
+    assert attempted(pdf.tasks, "pdf", {"title": text, "text": text})[1] == "completed"
+    (content,) = stored(s3).values()
+    # These two are always there.
+    assert characters(content) - {"\0", " "} == set(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"), [("a\tb", "a   b"), ("a\rb", "a\nb"), ("a\r\nb", "a\nb"), ("a\r\n\r\nb", "a\n\nb")]
+)
+def test_tabs_and_the_line_breaks_of_any_system_part_words(text: str, same: str) -> None:
+    assert drawn(text) == drawn(same) != drawn("ab")
+
+
 def test_a_run_that_lost_its_lease_writes_nothing(s3: S3Client) -> None:
     queue = InMemoryQueue()
     queue.enqueue(NewJob(type="pdf", payload=DOCUMENT))
@@ -108,6 +131,10 @@ def test_a_run_that_lost_its_lease_writes_nothing(s3: S3Client) -> None:
         (
             {"text": "字 ए"},
             "There is no way to set 'ए' (U+090F), '字' (U+5B57): only Latin, Greek and Cyrillic letters.",
+        ),
+        (
+            {"text": "a" + "\u0301" * 5},
+            "There is no way to set more than 4 accents or others without a width in a row.",
         ),
     ],
 )
