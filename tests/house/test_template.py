@@ -681,6 +681,12 @@ def test_what_webhooks_are_signed_with_is_base64_as_it_is_made() -> None:
     assert made == {"PasswordLength": 48, "ExcludePunctuation": True}
 
 
+def test_what_webhooks_are_signed_with_outlives_the_worker() -> None:
+    # CloudFormation would delete it without the days in which it can be had back.
+    secret = translated()["Resources"]["WebhookSecret"]
+    assert (secret["DeletionPolicy"], secret["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
 def test_documents_are_encrypted_private_sent_over_tls_alone_and_outlive_the_stack() -> None:
     bucket, backups = properties("DocumentBucket"), properties("BackupBucket")
     for name in ("BucketEncryption", "OwnershipControls", "PublicAccessBlockConfiguration"):
