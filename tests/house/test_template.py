@@ -741,7 +741,7 @@ def test_a_parameter_has_a_default_a_limit_and_says_what_it_is(name: str) -> Non
         (
             "WebhookTargets",
             ["", "hooks.example.com", "h.example:8443"],
-            ["https://h.example", "H.example", "*.a.b", "a"],
+            ["https://h.example", "H.example", "*.a.b", "a", "h.example:443"],
         ),
         ("VpcId", ["", "vpc-0a1b2c3d"], ["default", "vpc-"]),
         ("SubnetIds", ["", "subnet-0a,subnet-0b", "subnet-0a,subnet-0b,subnet-0c"], ["subnet-0a", "subnet-0a,"]),
