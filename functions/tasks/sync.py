@@ -111,7 +111,7 @@ def _target(url: str) -> Target:
         raise Permanent("The payload's url can't be read.") from error
     if parts.scheme != "https" or "@" in parts.netloc or parts.fragment:
         raise Permanent("The payload's url must be https, without a user and without a fragment.")
-    if target.name not in os.environ["QUEUELOG_WEBHOOK_TARGETS"].split(","):
+    if not target.host or target.name not in os.environ["QUEUELOG_WEBHOOK_TARGETS"].split(","):
         raise Permanent("The host of the payload's url is not one of WebhookTargets.")
     return target._replace(path=f"{target.path}?{parts.query}" if parts.query else target.path)
 
