@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 import warnings
 from contextlib import closing, contextmanager
 from itertools import groupby
@@ -28,6 +29,7 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from queuelog_client import RunningJob
 
@@ -45,17 +47,20 @@ DEVANAGARI = re.compile("[\u0900-\u097f\u1cd0-\u1cff\ua8e0-\ua8ff]")
 
 tasks = Tasks()
 
+# A text with every letter there is takes 60 MB until it is set, and threads that compute at once are no faster.
+_setting = threading.Lock()
+
 
 @tasks.task("pdf", max_seconds=60)
 def render(job: RunningJob) -> dict[str, object]:
     """Render the document and put it into the bucket; return where it is."""
     only(job.payload, FIELDS)
     title = line(job.payload, "title", most=MOST_OF_A_TITLE)
-    with _document() as document:
-        _fill(document, title, text(job.payload, "text", most=MOST_OF_A_TEXT))
-        # Not the time of day, so that a second run makes the same bytes.
-        document.set_creation_date(job.created_at)
-        content = bytes(document.output())
+    body = text(job.payload, "text", most=MOST_OF_A_TEXT)
+    with _setting:
+        # It may have waited for longer than it had time.
+        job.raise_if_cancelled()
+        content, pages = _rendered(title, body, job.created_at)
     bucket, key = os.environ["QUEUELOG_DOCUMENT_BUCKET"], f"pdf/{job.id}.pdf"
     # Somebody else may be at this job by now.
     job.raise_if_cancelled()
@@ -68,10 +73,19 @@ def render(job: RunningJob) -> dict[str, object]:
     return {
         "bucket": bucket,
         "key": key,
-        "pages": document.pages_count,
+        "pages": pages,
         "bytes": len(content),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
+
+
+def _rendered(title: str, body: str, created_at: datetime) -> tuple[bytes, int]:
+    """Return a document and how many pages it has."""
+    with _document() as document:
+        _fill(document, title, body)
+        # Not the time of day, so that a second run makes the same bytes.
+        document.set_creation_date(created_at)
+        return bytes(document.output()), document.pages_count
 
 
 @contextmanager

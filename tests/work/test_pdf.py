@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from queuelog_client import Cancelled, NewJob, RunningJob
+from queuelog_client import Cancelled, NewJob, RunningJob, Worker
 from queuelog_client.testing import InMemoryQueue
 from tasks import pdf
 from tests.work.conftest import REGION
@@ -119,6 +121,23 @@ def test_a_run_that_lost_its_lease_writes_nothing(s3: S3Client) -> None:
     with pytest.raises(Cancelled):
         pdf.render(running)
     assert stored(s3) == {}
+
+
+def test_threads_set_one_document_at_a_time(s3: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, both, met = pdf._fill, threading.Barrier(2), []
+
+    def fill(*arguments: Any) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.1)
+            met.append(True)
+        real(*arguments)
+
+    monkeypatch.setattr(pdf, "_fill", fill)
+    queue = InMemoryQueue()
+    for _ in range(2):
+        queue.enqueue(NewJob(type="pdf", payload=DOCUMENT))
+    tally = Worker(queue, pdf.tasks, concurrency=2).run(until_empty=True, seconds=60)
+    assert (tally.completed, len(stored(s3)), met) == (2, 2, [])
 
 
 @pytest.mark.parametrize(
