@@ -72,6 +72,7 @@ sam-invoke: $(READY) ## Call one function there: FUNCTION=ClaimJobFunction EVENT
 
 .PHONY: key
 key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=… EXPIRES=… STACK=…]
+	@test -n "$${NAME+x}" || { echo "A key needs a name and roles, as in: make key NAME=billing ROLES=producer,worker" >&2; exit 2; }
 	@$(BIN)/queuelog keys create \
 		$(if $(filter undefined,$(origin STACK)),--data-dir="$$DATA_DIR",--stack="$$STACK") $${ROLES+"--roles=$$ROLES"} \
 		$${TYPES+"--types=$$TYPES"} $${MAX_PRIORITY+"--max-priority=$$MAX_PRIORITY"} $${EXPIRES+"--expires=$$EXPIRES"} \
@@ -79,6 +80,7 @@ key: $(READY) ## Make an API key: NAME=… ROLES=… [TYPES=… MAX_PRIORITY=…
 
 .PHONY: restore
 restore: $(READY) ## Put a backup in the local queue's place: FROM=a file, or s3://bucket/key
+	@test -n "$${FROM+x}" || { echo "Say what to restore: FROM=a file, or FROM=s3://bucket/key" >&2; exit 2; }
 	@$(BIN)/queuelog restore --data-dir="$$DATA_DIR" -- $${FROM+"$$FROM"}
 
 .PHONY: test

@@ -27,8 +27,11 @@ def handler(_: dict[str, Any], context: Any) -> dict[str, Any]:
     with faults_logged(context):
         swept = store().sweep(now=clock_of(context).now(), may_go_on=may_go_on)
     logger.info("sweep", request_id=context.aws_request_id, **swept._asdict())
-    metrics.add_dimension(name="verb", value="sweep")
-    metrics.add_metric(name="LeasesExpired", unit=MetricUnit.Count, value=swept.leases_expired)
-    metrics.add_metric(name="JobsDeleted", unit=MetricUnit.Count, value=swept.jobs_deleted)
-    metrics.flush_metrics()
+    # Only what there is: a metric costs for each hour in which it is sent, and those of an idle queue find nothing.
+    counts = {"LeasesExpired": swept.leases_expired, "JobsDeleted": swept.jobs_deleted}
+    if any(counts.values()):
+        metrics.add_dimension(name="verb", value="sweep")
+        for name, count in counts.items():
+            metrics.add_metric(name=name, unit=MetricUnit.Count, value=count)
+        metrics.flush_metrics()
     return swept._asdict()

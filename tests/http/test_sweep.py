@@ -250,6 +250,12 @@ def test_it_says_in_the_log_what_it_did(api: Api, log: Log, capsys: pytest.Captu
     assert (metrics["verb"], metrics["LeasesExpired"], metrics["JobsDeleted"]) == ("sweep", [1.0], [1.0])
 
 
+def test_it_sends_no_metric_of_nothing(api: Api, log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    api.sweep()
+    assert log.lines[-1]["message"] == "sweep"
+    assert capsys.readouterr().out == ""
+
+
 @pytest.fixture
 def old(api: Api) -> Api:
     """The functions over a file that the first release made: a job of each status, and 1,000 pending ones behind."""

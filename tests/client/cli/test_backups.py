@@ -270,7 +270,6 @@ def test_make_restore_passes_on_what_it_is_given(tmp_path: Path) -> None:
     assert made_by_make("restore", tmp_path, FROM="s3://b/k y", DATA_DIR="here") == [
         ["restore", "--data-dir=here", "--", "s3://b/k y"]
     ]
-    assert made_by_make("restore", tmp_path) == [["restore", "--data-dir=.local", "--"]]
 
 
 def test_a_queue_in_use_is_copied_and_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -323,6 +323,8 @@ def test_registries_that_let_nobody_in_or_soon_will_not_are_found(data_dir: Path
     path = data_dir / "principals.json"
     create(path, "nightly", ["worker"], expires_at=START + timedelta(days=7))
     assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {"registry": "warning"}
+    create(path, "nightly", ["worker"])
+    assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {}
     path.write_text('{"principals": [7]}')
     assert examine(f"--data-dir={data_dir}", mounts=disk).bad() == {"registry": "fault"}
     path.unlink()

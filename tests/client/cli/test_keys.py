@@ -296,7 +296,13 @@ def test_make_key_passes_on_what_it_is_given_as_it_is(tmp_path: Path) -> None:
     assert made_by_make("key", tmp_path, **stack) == [
         ["keys", "create", "--stack=queuelog", "--roles=admin", "--max-priority=high", "--", "--yes"]
     ]
-    assert made_by_make("key", tmp_path) == [["keys", "create", "--data-dir=.local", "--"]]
+
+
+def test_make_says_which_of_its_variables_it_lacks(tmp_path: Path) -> None:
+    for target, sentence in {"key": "make key NAME=billing ROLES=producer,worker", "restore": "FROM=a file"}.items():
+        with pytest.raises(subprocess.CalledProcessError) as ended:
+            made_by_make(target, tmp_path)
+        assert sentence in ended.value.stderr
 
 
 def test_the_first_key_of_a_stack_goes_into_its_secret_and_is_let_in(

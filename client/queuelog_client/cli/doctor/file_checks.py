@@ -91,7 +91,12 @@ def check_registry(data_dir: Path, now: datetime) -> Iterator[Finding]:
     except (InvalidRegistry, UnicodeDecodeError) as error:
         yield fault("registry", f"{path}: {error}", "Correct it by hand, or put a copy of it back.")
         return
-    soon = [each.key_id for each in registry.entries if not each.has_expired(now) and each.has_expired(now + ENDS_SOON)]
+    lasting = {each.principal.name for each in registry.entries if not each.has_expired(now + ENDS_SOON)}
+    soon = [
+        each.key_id
+        for each in registry.entries
+        if not each.has_expired(now) and each.has_expired(now + ENDS_SOON) and each.principal.name not in lasting
+    ]
     living = sum(not each.has_expired(now) for each in registry.entries)
     expired = len(registry.entries) - living
     said = f"The registry has {counted(living, 'key')} that work, and {expired} that have expired."
