@@ -4,20 +4,15 @@ import logging
 import os
 import ssl
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, settings
 
 from local.api import LocalApi
 from queuelog_client import QueueClient
-from tests.client.support import Stack, Wire
+from tests.client.support import Stack, Wire, self_signed
 from tests.support import SteppedClock, directory_in_memory
 
 if TYPE_CHECKING:
@@ -76,25 +71,8 @@ def alone() -> Iterator[Wire]:
 @pytest.fixture
 def impostor(tmp_path: Path) -> Iterator[str]:
     """The address of a server whose certificate nobody vouches for."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
     pem = tmp_path / "server.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    pem.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    pem.write_bytes(self_signed("localhost"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
     with Wire(None) as wire:

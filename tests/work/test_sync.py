@@ -15,13 +15,9 @@ from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tasks import _aws, sync
-from tests.client.support import Told, Wire
+from tests.client.support import Told, Wire, self_signed
 from tests.work.support import attempted, refused
 
 if TYPE_CHECKING:
@@ -53,26 +49,8 @@ class Names:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of HOST with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     pem = tmp_path_factory.mktemp("tls") / "server.pem"
-    pem.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
+    pem.write_bytes(self_signed(HOST))
     return pem
 
 
