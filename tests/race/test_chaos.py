@@ -53,5 +53,7 @@ def path(network: bool) -> Iterator[Path]:
 
 def test_every_job_ends_once_whoever_is_killed(path: Path, network: bool) -> None:
     found = read_aftermath(path, path.parent)
-    summary = assert_that_every_job_ended_once(found, kills_expected=2 * SECONDS)
+    # The way for hosts does fewer jobs in the time, and so is seldom late.
+    lost_expected = 0 if network else 1
+    summary = assert_that_every_job_ended_once(found, kills_expected=2 * SECONDS, lost_expected=lost_expected)
     print(f"\n{'network' if network else 'local'}, {SECONDS:g} s: {summary}")
