@@ -10,11 +10,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from local.errors import CannotStartError
+from local.settings import STOP_SIGNALS, data_dir_of, port_of
 
 if TYPE_CHECKING:
-    from local.api import LocalApi
+    from pathlib import Path
 
-STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    from local.api import LocalApi
 
 WELCOME = """\
 Queuelog listens on {url}, for this machine alone. Ctrl-C stops it.
@@ -42,20 +43,14 @@ def main() -> int:
     # Held back until sigwait takes one: none may land in the middle of an import, of a file or of an answer.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
-        _serve(os.environ.get("DATA_DIR") or ".local", _port(os.environ.get("PORT") or "3000"))
+        _serve(data_dir_of(os.environ), port_of(os.environ))
     except CannotStartError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535):
-        raise CannotStartError(f"PORT must be a number from 0 (any free port) to 65535, and is {text!r}.")
-    return int(text)
-
-
-def _serve(data_dir: str, port: int) -> None:
+def _serve(data_dir: Path, port: int) -> None:
     from local.api import LocalApi  # noqa: PLC0415  after the signals are held back, for SAM CLI takes most of a second
 
     terminal = sys.stdout

@@ -17,7 +17,7 @@ import os
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samcli.lib.providers.api_provider import ApiProvider
 from samcli.lib.providers.sam_function_provider import SamFunctionProvider
@@ -71,13 +71,13 @@ class LocalApi:
             self.url = f"http://{HOST}:{port}"
             # The emulator counts the use of authorisers; this keeps the counts at home.
             os.environ["SAM_CLI_TELEMETRY"] = "0"
-            functions, api, responses = _read(self._template)
+            template = read(self._template)
             variables = self._variables()
-            self._functions = Functions(functions, variables, self._clock)
+            self._functions = Functions(template.functions, variables, self._clock)
             missing = [name for name, value in variables.items() if value is None]
-            schedules = schedules_of(functions, missing)
+            schedules = schedules_of(template.functions, missing)
             self._scheduler = Scheduler(self._functions, schedules, self._clock, self._report)
-            gateway = Gateway(api, self._functions, GatewayResponses(responses), HOST, port)
+            gateway = Gateway(template.api, self._functions, GatewayResponses(template.responses), HOST, port)
             self._server = Server(listener, gateway.app, self._report)
         self._server.start()
         if self._clock is None:
@@ -103,9 +103,22 @@ class LocalApi:
         }
 
 
+class Template(NamedTuple):
+    """What SAM CLI makes of a template."""
+
+    #: As they stand in it, by their names.
+    resources: Mapping[str, Any]
+    #: But for those that only a parameter brings into a stack.
+    functions: list[Function]
+    #: The routes with their authoriser.
+    api: Api
+    #: What the gateway answers by itself.
+    responses: Mapping[str, Any]
+
+
 @cache
-def _read(template: Path) -> tuple[list[Function], Api, dict[str, Any]]:
-    """Return a template's functions, its API's routes with their authoriser, and the gateway's own answers.
+def read(template: Path) -> Template:
+    """Return what SAM CLI makes of a template.
 
     It is read once: SAM CLI takes longer for that than all the rest of a start, and tests make many.
     """
@@ -113,12 +126,10 @@ def _read(template: Path) -> tuple[list[Function], Api, dict[str, Any]]:
         # SAM CLI calls what its own translator has deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
         stacks, _ = SamLocalStackProvider.get_stacks(str(template))
-        resources = stacks[0].resources.values()
+        resources = stacks[0].resources
         functions = [
-            each
-            for each in SamFunctionProvider(stacks).get_all()
-            if "Condition" not in stacks[0].resources[str(each.name)]
+            each for each in SamFunctionProvider(stacks).get_all() if "Condition" not in resources[str(each.name)]
         ]
         api = ApiProvider(stacks).api
-    (properties,) = (each["Properties"] for each in resources if each["Type"] == "AWS::Serverless::Api")
-    return functions, api, properties.get("GatewayResponses", {})
+    (properties,) = (each["Properties"] for each in resources.values() if each["Type"] == "AWS::Serverless::Api")
+    return Template(resources, functions, api, properties.get("GatewayResponses", {}))

@@ -20,28 +20,25 @@ import os
 import signal
 import socket
 import sys
-import warnings
 from contextlib import ExitStack
 from ipaddress import ip_network
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samcli.cli.main import cli
-from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
 from samcli.local.docker.exceptions import ContainerEnforcementException, ContainerNotReachableException
 from samcli.local.docker.lambda_container import LambdaContainer
 from samcli.local.docker.utils import get_validated_container_client
 from samcli.local.lambdafn import runtime
 
-from local.api import TEMPLATE
+from local.api import TEMPLATE, read
 from local.data import DataDirectory
 from local.errors import CannotStartError
 from local.relay import Relay
+from local.settings import STOP_SIGNALS, data_dir_of, port_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 #: By the first one knows a function that calls the API.
 CALLER, BUCKET = "QUEUELOG_URL", "QUEUELOG_DOCUMENT_BUCKET"
 NO_ENGINE = (
@@ -56,7 +53,7 @@ def main(command: str, environ: Mapping[str, str]) -> None:
         try:
             options = _options(command, environ)
             engine = engine_info()
-            data = DataDirectory(Path(environ.get("DATA_DIR") or ".local").resolve())
+            data = DataDirectory(data_dir_of(environ).resolve())
             data.prepare()
             caller = _caller(environ, engine, data, ending) if command == "invoke" else {}
         except CannotStartError as error:
@@ -92,7 +89,7 @@ def architecture_of(engine: Mapping[str, Any]) -> str:
 def _options(command: str, environ: Mapping[str, str]) -> list[str]:
     image = ["--invoke-image", environ["IMAGE"], "--skip-pull-image"] if environ.get("IMAGE") else []
     if command == "start-api":
-        return [*image, "--port", environ.get("PORT") or "3000"]
+        return [*image, "--port", str(port_of(environ))]
     if not (environ.get("FUNCTION") and environ.get("EVENT")):
         raise CannotStartError(
             "Say which function to call, and with which event, as in: "
@@ -105,11 +102,11 @@ def _caller(
     environ: Mapping[str, str], engine: Mapping[str, Any], data: DataDirectory, ending: ExitStack
 ) -> dict[str, str]:
     """Return what a function is told that calls the API, and nothing for another; raise CannotStartError."""
-    function = _resources().get(environ["FUNCTION"], {"Properties": {}})
+    function = read(TEMPLATE).resources.get(environ["FUNCTION"], {"Properties": {}})
     if CALLER not in function["Properties"].get("Environment", {}).get("Variables", {}):
         return {}
     return {
-        CALLER: _way_to_the_api(int(environ.get("PORT") or "3000"), engine, ending),
+        CALLER: _way_to_the_api(port_of(environ), engine, ending),
         "QUEUELOG_API_KEY": data.read_keys()["worker"],
         # The template's would be one that nobody has made.
         BUCKET: environ.get(BUCKET, ""),
@@ -127,11 +124,12 @@ def _way_to_the_api(port: int, engine: Mapping[str, Any], ending: ExitStack) -> 
         ) from error
     if "Desktop" in str(engine.get("OperatingSystem")):
         return f"http://host.docker.internal:{port}"
+    address = gateway_address()
     try:
-        relay = ending.enter_context(Relay(gateway_address(), port))
+        relay = ending.enter_context(Relay(address, port))
     except OSError as error:
         raise CannotStartError(f"Containers have no way to this machine ({error.strerror}).") from error
-    return f"http://{gateway_address()}:{relay.port}"
+    return f"http://{address}:{relay.port}"
 
 
 def gateway_address() -> str:
@@ -140,16 +138,8 @@ def gateway_address() -> str:
     return str(network.get("Gateway") or ip_network(network["Subnet"])[1])
 
 
-def _resources() -> dict[str, Any]:
-    with warnings.catch_warnings():
-        # SAM CLI calls what its own translator has deprecated.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        stacks, _ = SamLocalStackProvider.get_stacks(str(TEMPLATE))
-        return dict(stacks[0].resources)
-
-
 def _mount_path() -> str:
-    systems = [each["Properties"].get("FileSystemConfigs", []) for each in _resources().values()]
+    systems = [each["Properties"].get("FileSystemConfigs", []) for each in read(TEMPLATE).resources.values()]
     (path,) = {str(system["LocalMountPath"]) for each in systems for system in each}
     return path
 

@@ -238,17 +238,7 @@ class QueueClient:
     def finish_jobs(self, endings: Sequence[Ending]) -> tuple[Job | QueuelogError, ...]:
         """Complete, fail or release up to 100 jobs in one transaction; for each, in order, the job or why not."""
         items = [
-            _without_none(
-                {
-                    "id": ending.id,
-                    "lease_token": ending.lease_token,
-                    "outcome": OUTCOMES[ending.verb],
-                    "result": ending.result,
-                    "error": ending.error,
-                    "retry_in_seconds": ending.retry_in_seconds,
-                    "permanent": ending.permanent or None,
-                }
-            )
+            _without_none({"id": ending.id, "outcome": OUTCOMES[ending.verb], **_said_at_the_end(ending)})
             for ending in endings
         ]
         answer = self._transport.post("/batch/finish", {"jobs": items})
@@ -343,15 +333,8 @@ class QueueClient:
         return self._transport.is_healthy()
 
     def _end(self, ending: Ending) -> Job:
-        said = {
-            "lease_token": ending.lease_token,
-            "result": ending.result,
-            "error": ending.error,
-            "retry_in_seconds": ending.retry_in_seconds,
-            # Said only when it is so: complete and release have no such field.
-            "permanent": ending.permanent or None,
-        }
-        return _read(Job.from_json, self._transport.post(f"/jobs/{ending.id:d}/{ending.verb}", said).body)
+        answer = self._transport.post(f"/jobs/{ending.id:d}/{ending.verb}", _said_at_the_end(ending))
+        return _read(Job.from_json, answer.body)
 
     def _ended_as_asked(self, path: str, id: int, wanted: JobStatus) -> Job:
         try:
@@ -376,6 +359,17 @@ def _request_id(request_id: str | None) -> dict[str, str]:
 
 def _wanted(types: Collection[str] | None, lease_seconds: int | None) -> dict[str, Any]:
     return {"types": None if types is None else sorted(types), "lease_seconds": lease_seconds}
+
+
+def _said_at_the_end(ending: Ending) -> dict[str, Any]:
+    return {
+        "lease_token": ending.lease_token,
+        "result": ending.result,
+        "error": ending.error,
+        "retry_in_seconds": ending.retry_in_seconds,
+        # Said only when it is so: complete and release have no such field.
+        "permanent": ending.permanent or None,
+    }
 
 
 def _without_none(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 URN = "urn:queuelog:problem:"
 
@@ -43,6 +43,11 @@ class Fault(NamedTuple):
     field: str
     code: str
     message: str
+
+
+def listed(faults: Iterable[Fault]) -> str:
+    """Return what is wrong where, in one line."""
+    return "; ".join(f"{fault.field} {fault.message}" for fault in faults)
 
 
 class QueuelogError(Exception):
@@ -65,7 +70,7 @@ class QueuelogError(Exception):
 
     def __str__(self) -> str:
         """Return the sentence, and what is wrong where."""
-        found = "; ".join(f"{fault.field} {fault.message}" for fault in self.faults)
+        found = listed(self.faults)
         return f"{self.detail} ({found})" if found else self.detail
 
 

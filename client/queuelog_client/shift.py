@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from queuelog_client.job import MAX_BATCH, Beat, Ending
+from queuelog_client.job import MAX_BATCH, OUTCOMES, Beat, Ending
 from queuelog_client.tasks import RunningJob, ending_of
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Tally:
 
     def count(self, verb: str) -> None:
         """Count one job that was ended by this verb."""
-        name = {"complete": "completed", "fail": "failed", "release": "released"}[verb]
-        setattr(self, name, getattr(self, name) + 1)
+        setattr(self, OUTCOMES[verb], getattr(self, OUTCOMES[verb]) + 1)
 
 
 class _Held:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 
-from local.__main__ import STOP_SIGNALS
+from local.settings import STOP_SIGNALS
 
 
 def main() -> int:

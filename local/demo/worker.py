@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local.__main__ import STOP_SIGNALS
 from local.demo.notes import NoteWriter, Word
 from local.demo.plan import TYPES, Fate
+from local.settings import STOP_SIGNALS
 from queuelog_client import Cancelled, Permanent, QueueClient, Tasks, Worker
 
 if TYPE_CHECKING:

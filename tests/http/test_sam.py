@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.parametrize("port", ["x", "65536", "-1"])
+def test_a_port_that_is_none_is_a_sentence(port: str) -> None:
+    with pytest.raises(SystemExit, match="PORT must be a number from 0"):
+        main("start-api", {"PORT": port})
+
+
 @pytest.mark.parametrize("command", ["start-api", "invoke"])
 def test_without_a_docker_engine_it_says_what_to_install_and_fails(tmp_path: Path, command: str) -> None:
     data = tmp_path / "data"

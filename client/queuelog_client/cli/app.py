@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from queuelog_client.cli.output import printable
 from queuelog_client.cli.settings import connect, profile_names
 from queuelog_client.cli.values import PATH, TEXT
-from queuelog_client.errors import NoAnswer, QueuelogError, TryAgain
+from queuelog_client.errors import NoAnswer, QueuelogError, TryAgain, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +65,7 @@ class Failed(click.ClickException):
 def sentence(error: Exception) -> str:
     """Return what an error says; where the queue has found faults, these alone."""
     faults = getattr(error, "faults", ())
-    return "; ".join(f"{fault.field} {fault.message}" for fault in faults) + "." if faults else str(error)
+    return f"{listed(faults)}." if faults else str(error)
 
 
 class Commands(click.Group):

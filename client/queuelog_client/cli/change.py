@@ -8,7 +8,7 @@ from queuelog_client.cli.app import Failed, ask, json_option, may_ask, queue_opt
 from queuelog_client.cli.output import counted, printable, show_json
 from queuelog_client.cli.values import JOB_ID, TEXT, Moment
 from queuelog_client.errors import RequestRefused, TryAgain
-from queuelog_client.job import JobStatus
+from queuelog_client.job import MAX_RETRY_BATCH, JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from queuelog_client.client import QueueClient
     from queuelog_client.job import Job
 
-#: What one request may retry.
-_MOST_RETRIED = 1_000
 _MOMENT = Moment(or_how_long="ago")
 
 
@@ -41,7 +39,7 @@ def cancel(*, queue: QueueClient, ids: Sequence[int], as_json: bool) -> None:
 @click.option("--error-contains", type=TEXT, help="Of these, only jobs whose last error has this text.")
 @click.option("--failed-after", type=_MOMENT, help="Ended since: 2h, 2026-01-31T12:00, 2026-01-31T12:00Z.")
 @click.option("--failed-before", type=_MOMENT, help="Ended before.")
-@click.option("--limit", metavar="NUMBER", type=click.IntRange(1, _MOST_RETRIED), help="At the most.  [default: 100]")
+@click.option("--limit", metavar="NUMBER", type=click.IntRange(1, MAX_RETRY_BATCH), help="At the most.  [default: 100]")
 @click.option("--dry-run", is_flag=True, help="Only say which jobs these are.")
 @yes_option
 @json_option
@@ -83,7 +81,7 @@ def _retry_passing(queue: QueueClient, wanted: dict[str, Any], *, dry_run: bool,
     did = "Would retry" if dry_run else "Retried"
     click.echo(f"{did} {counted(len(ids), 'job')}{f': {_listed(ids)}' if ids else ''}.")
     if len(ids) == wanted.get("limit", 100):
-        click.echo("There may be more: --limit takes up to 1,000 at a time.", err=True)
+        click.echo(f"There may be more: --limit takes up to {MAX_RETRY_BATCH:,} at a time.", err=True)
 
 
 def _listed(ids: Sequence[int]) -> str:

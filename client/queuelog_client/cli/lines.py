@@ -6,12 +6,12 @@ import json
 import os
 import select
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from queuelog_client.errors import InvalidJob
+from queuelog_client.errors import InvalidJob, listed
 from queuelog_client.job import MAX_BATCH, JobPriority, NewJob, encode_json
 
 if TYPE_CHECKING:
@@ -22,16 +22,7 @@ PAUSE = 1.0
 #: The queue takes a batch whose answer has room: in 5,000,000 bytes the jobs, quoted once more, with 20,000 bytes for
 #: the other fields of each. A request, of at most 4,000,000, is then small enough as well.
 _MOST_BYTES, _BYTES_OF_A_JOB = 4_900_000, 20_000
-_FIELDS = (
-    "type",
-    "payload",
-    "priority",
-    "max_retries",
-    "idempotency_key",
-    "run_at",
-    "delay_seconds",
-    "backoff_seconds",
-)
+_FIELDS = tuple(each.name for each in fields(NewJob))
 
 
 class Line(NamedTuple):
@@ -85,7 +76,7 @@ def read_lines(source: Iterable[bytes | None], *, series: str | None) -> Iterato
         try:
             job = _job(content)
         except InvalidJob as invalid:
-            yield BadLine(number, "; ".join(f"{fault.field} {fault.message}" for fault in invalid.faults))
+            yield BadLine(number, listed(invalid.faults))
         except ValueError as error:
             yield BadLine(number, str(error))
         else:

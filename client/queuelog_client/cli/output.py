@@ -98,9 +98,9 @@ def table(
     return found
 
 
-def show_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, cut: str | None = None) -> None:
+def show_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table; in a pipe it is neither cut nor coloured."""
-    show(table(headings, rows, cut=cut))
+    show(table(headings, rows))
 
 
 def show(drawn: RenderableType) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import click
 
 from queuelog_client.cli.outside import outside
-from queuelog_client.job import JobPriority
+from queuelog_client.job import MAX_ID, JobPriority
 
 _LENGTH = re.compile(r"(\d{1,10})(s|m|min|h|d)?")
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
@@ -100,7 +100,7 @@ class JobId(click.IntRange):
     name = "job id"
 
     def __init__(self) -> None:
-        super().__init__(1, 2**53 - 1)
+        super().__init__(1, MAX_ID)
 
 
 TEXT = Text()

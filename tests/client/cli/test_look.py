@@ -13,7 +13,7 @@ from rich.console import Console
 
 from queuelog_client import Ending, NewJob
 from queuelog_client.cli import look, output, watch
-from queuelog_client.cli.output import as_line, length, printable, show_table, when
+from queuelog_client.cli.output import as_line, length, printable, show, table, when
 from tests.client.support import LOSE_REQUEST, Wire
 from tests.support import START, start_python
 
@@ -132,7 +132,7 @@ def test_a_narrow_terminal_cuts_one_column_and_then_folds_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int, type: list[str], about: list[str]
 ) -> None:
     monkeypatch.setattr(output, "console", lambda: Console(width=width))
-    show_table(["id", "type", "about"], [["1", "email", "x" * 100], ["12345", "p" * 40, "y"]], cut="about")
+    show(table(["id", "type", "about"], [["1", "email", "x" * 100], ["12345", "p" * 40, "y"]], cut="about"))
     lines = capsys.readouterr().out.splitlines()[1:]
     edge = 7 + len(type[1])
     assert [line[7:edge].strip() for line in lines] == type

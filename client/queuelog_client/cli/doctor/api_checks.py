@@ -13,7 +13,7 @@ from queuelog_client.cli.app import sentence
 from queuelog_client.cli.doctor.findings import Finding, fault, ok, warning
 from queuelog_client.cli.output import counted
 from queuelog_client.errors import Conflict, Forbidden, InvalidRequest, NoAnswer, NotFound, QueuelogError, Unauthorized
-from queuelog_client.job import Beat, Ending, JobPriority, JobStatus, NewJob
+from queuelog_client.job import MAX_ID, Beat, Ending, JobPriority, JobStatus, NewJob
 from queuelog_client.transport import USER_AGENT, Connections
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     Now = Callable[[], datetime]
 
-#: An id that no job has: the largest that every JSON parser keeps as it is.
-NO_JOB = 2**53 - 1
+#: An id that no job has.
+NO_JOB = MAX_ID
 NO_LEASE = "queuelog-doctor-holds-no-lease"
 #: Seconds that clocks may be apart: with the first a time in a job is off, with the second everything is.
 APART, FAR_APART = 2.0, 60.0
