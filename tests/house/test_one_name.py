@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 
 import pytest
 
@@ -125,3 +126,11 @@ def test_every_target_of_make_that_the_docs_speak_of_is_there() -> None:
     spoken_of = {name for path in docs for name in re.findall(r"(?:`|^)make ([a-z-]+)", path.read_text(), re.MULTILINE)}
     assert {"run", "sam-api", "test-containers"} <= spoken_of
     assert spoken_of - targets == set()
+
+
+def test_make_test_runs_what_pytest_would_run_by_itself() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    own, other = (set(each.split()) for each in re.findall(r"^O[A-Z]+_TESTS := (.*)$", makefile, re.MULTILINE))
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert not own & other
+    assert own | other == set(settings["testpaths"])

@@ -28,11 +28,6 @@ def tmp_path() -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(no_cover: None) -> None:
-    """Leave the coverage of the core and the client to their own tests: to trace these takes half as long again."""
-
-
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """The functions in a sandbox that has just started, with an empty file system."""

@@ -40,11 +40,6 @@ WRITERS = 4
 
 
 @pytest.fixture
-def unmeasured() -> None:
-    """Measure what is below: the core's snapshots have no other tests."""
-
-
-@pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Client]:
     """A region with an empty bucket, as the stack makes it."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

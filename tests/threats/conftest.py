@@ -1,3 +1,3 @@
-from tests.http.conftest import api, log, tmp_path, unmeasured
+from tests.http.conftest import api, log, tmp_path
 
-__all__ = ["api", "log", "tmp_path", "unmeasured"]
+__all__ = ["api", "log", "tmp_path"]
